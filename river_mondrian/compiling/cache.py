@@ -36,7 +36,7 @@ from .sources import Sources
 
 D = TypeVar("D")
 
-# Modules of numba that have no annotations.
+# Names of numba as `Any`, because numba has no annotations.
 _config: Any = numba.config
 _cpu_target: Any = cpu_target
 
@@ -70,7 +70,8 @@ class CodeCache:
     Attributes
     ----------
     n_unkept
-        Number of compiled functions whose code could not be stored.
+        Number of times that code could not be written, or that numba's interface for stored code
+        failed.
     """
 
     def __init__(self, root: Path, package: str) -> None:
@@ -93,9 +94,10 @@ class CodeCache:
     def enable(self, dispatcher: D, links: Any = None, is_linked: bool = False) -> D:
         """Make a function of the package load its compiled code from disk, and store new code.
 
-        `links` handles the other functions that the code calls by name. `links.find` returns their
-        names and types for the pickle, and `links.load` compiles or loads them before the code is
-        loaded. `is_linked` means that other functions call this function by name.
+        `links` handles the other functions that the code calls by name. `links.find` returns the
+        names and types of these functions for the pickle. `links.load` compiles or loads these
+        functions before the code is loaded. `is_linked` means that other functions call this
+        function by name.
 
         Functions of other packages are not cached, because changes of their sources would go
         unnoticed. A closure is cached only if its free variables are numbers, strings or None. An
@@ -158,7 +160,10 @@ class CodeCache:
         packaged.write_index(folder, packaged.own_target(), self._made_for, key)
 
     def name_of(self, function: FunctionType, options: str, types: Any, target: Any) -> str | None:
-        """Return the name of a function's file for types and a target; None if it has no file."""
+        """Return the name of a function's file for types and a target.
+
+        Returns None if the sources have changed, or if the function cannot be cached.
+        """
         described = _describe(function) if self._sources.unchanged() else None
         if described is None:
             return None
@@ -342,7 +347,7 @@ def _numba_settings() -> list[tuple[str, str]]:
 
 
 def _describe(function: FunctionType) -> list[Any] | None:
-    """Return an identifier of a function within the sources, or None if it cannot be cached."""
+    """Return an identifier of a function within the sources; None if its code cannot be cached."""
     closure = [cell.cell_contents for cell in function.__closure__ or ()]
     if not all(isinstance(value, bool | int | float | complex | str | None) for value in closure):
         return None

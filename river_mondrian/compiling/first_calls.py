@@ -72,7 +72,7 @@ class Watch:
         self._n_warmups = int(is_warming)
 
     def compiles(self, name: str, folder: Path | None, unused: str = "") -> None:
-        """Log that a function is going to be compiled, and that `folder` will hold the code.
+        """Log that a function will be compiled; the first message names the folder for the code.
 
         `unused` is the reason why the package's code is not used.
         """

@@ -16,10 +16,10 @@ import numba
 
 _config: Any = numba.config
 
-# A folder is removed if no process has used it for this many days.
+# When a new folder is created, folders that no process has used for this many days are removed.
 UNUSED_DAYS = 30
 
-# When a new folder is created, this number of the most recently used other folders is kept.
+# When a new folder is created, at most this number of the most recently used other folders is kept.
 MOST_OTHERS = 8
 
 # Name of the file with the digests of sources and of their bytecode.
@@ -41,7 +41,7 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
     Warns
     -----
     RuntimeWarning
-        If a preferred folder cannot be used.
+        If a preferred folder cannot be used, or the sources are not found.
     """
     problems = []
     for name, base in _bases():
@@ -87,7 +87,7 @@ def read(path: Path) -> bytes:
 
 
 def _is_trusted(status: os.stat_result, folder: Path) -> bool:
-    """Return whether this user owns a file, or its folder is read-only and in NUMBA_CACHE_DIR."""
+    """Return whether this user owns a file, or `folder` is read-only and in NUMBA_CACHE_DIR."""
     # On Windows, which has no user ids, files are trusted, because other users cannot access a
     # user's profile.
     if not hasattr(os, "geteuid") or status.st_uid == os.geteuid():
@@ -109,7 +109,7 @@ def make(folder: Path) -> None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """Write a file that other users cannot read; other processes see all of it or no file.
+    """Write a file that other users cannot read; other processes never see a part of the file.
 
     Raises
     ------

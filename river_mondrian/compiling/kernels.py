@@ -105,7 +105,7 @@ def _dispatcher(function: Any, compiler: Any, **options: Any) -> Any:
 
 
 def _stored(function: Any, is_linked: bool, **options: Any) -> Any:
-    """Return numba's dispatcher of a function, which stores compiled code on disk."""
+    """Return a dispatcher that loads a function's compiled code from disk, and stores new code."""
     compiler = ColdCompiler if getattr(function, "is_cold", False) else KernelCompiler
     return cache.enable(_dispatcher(function, compiler, **options), _LINKS, is_linked)
 
@@ -205,7 +205,7 @@ def _kernel(function: Callable[P, T], **options: Any) -> Kernel[P, T]:
 
 
 def helper(function: F) -> F:
-    """Compile a helper for kernels, which LLVM may inline; Python code runs it uncompiled."""
+    """Compile a helper, which LLVM may inline into kernels; Python runs the helper uncompiled."""
     return _helper(function)
 
 
@@ -215,14 +215,15 @@ def always_inline(function: F) -> F:
 
 
 def inline_in_source(function: F) -> F:
-    """Compile a helper with a single caller, whose source then contains the helper's lines."""
+    """Compile a helper whose lines become part of each caller, for helpers with few callers."""
     return _njit(inline="always")(function) if COMPILES else function
 
 
 def _helper(function: F, **options: Any) -> F:
     if not COMPILES:
         return function
-    # A helper has no entry point for Python, because it would double the time of compilation.
+    # A helper has no entry point for Python, because an entry point would double the time of
+    # compilation.
     dispatcher = _dispatcher(function, HelperCompiler, no_cpython_wrapper=True, **options)
 
     def typer(context: Any, *args: Any) -> Any:
@@ -285,7 +286,7 @@ _LINKED: dict[str, Any] = {}
 
 
 def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -> Instance:
-    """Return a linked function, which is loaded or compiled at its first use."""
+    """Return a linked function for some types, loaded or compiled at the first use."""
     key = function, taken, packaged
     if key not in _INSTANCES:
         _INSTANCES[key] = Instance(function, taken, packaged)
@@ -294,7 +295,7 @@ def instance_of(function: Any, taken: tuple[Any, ...], packaged: bool = False) -
 
 @functools.cache
 def _address_of(function: Any, kind: Any) -> int:
-    """Return the address of a linked function, compiled for the types of its annotations."""
+    """Return the address of a linked function for the types of the function's annotations."""
     taken = _taken(function, dict.fromkeys(_type_variables(function), kind))
     with contextlib.suppress(LookupError):
         return instance_of(function, taken, packaged=True).address
@@ -302,10 +303,10 @@ def _address_of(function: Any, kind: Any) -> int:
 
 
 def set_entries(record: Any, *functions: Any, **others: Any) -> None:
-    """Compile linked functions, and write their addresses to a record's entries (`records.entry`).
+    """Load or compile linked functions, and write their addresses to a record's entries.
 
-    An entry has the name of its function, or a name in `others`. Type variables stand for the class
-    of the record.
+    `records.entry` declares an entry. An entry has the name of its function, or a name in `others`.
+    Type variables stand for the class of the record.
     """
     kind: Any = type(record)
     for name, function in ({f.__name__: f for f in functions} | others).items():

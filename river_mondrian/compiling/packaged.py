@@ -2,7 +2,7 @@
 
 The code is compiled for the oldest supported processor of an architecture (`BASELINES`). The file
 `index.json` beside the code has the key of the sources, and the versions, settings and processor
-of the compilation. If a process does not match this index, kernels are compiled.
+of the compilation. If a process does not match this index, the package's code is not used.
 """
 
 import functools
@@ -28,7 +28,7 @@ BASELINES: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @functools.cache
 def own_target() -> tuple[str, str, str, bool]:
-    """Return the target processor of numba in this process, which is part of keys."""
+    """Return numba's target processor in this process, a part of keys."""
     features = _config.CPU_FEATURES
     if features is None:
         features = llvm.get_host_cpu_features().flatten()

@@ -33,8 +33,8 @@ _DIGEST_BYTES = 16
 class Sources:
     """The sources of a package at the creation of this object.
 
-    Later imports may come from changed sources. So `unchanged` always returns False once a source
-    has changed.
+    Later imports may come from changed sources. So once `unchanged` has returned False, it always
+    returns False.
 
     Parameters
     ----------
@@ -56,15 +56,15 @@ class Sources:
     def key(self, known: Path) -> str:
         """Return the key of all code from these sources, in hexadecimal.
 
-        The key is a digest. It covers the files' names and bytecode without docstrings, and the
-        versions of numba, llvmlite, and Python's and NumPy's ABI. The key is empty if there are no
-        sources.
+        The key is a digest of the files' names, of their bytecode without docstrings (or the
+        content of extensions), and of the versions of numba, llvmlite, and Python's and NumPy's
+        ABI. The key is empty if there are no sources.
 
         Parameters
         ----------
         known
             File that stores the digest of each source and of its bytecode, because compiling the
-            package to bytecode takes 0.3 s. The file is written if a source is new.
+            package to bytecode takes half a second. The file is written if a source is new.
         """
         if self._key is None:
             self._set_key(_read_pairs(folders.read, known), known)
@@ -165,7 +165,10 @@ def _look_at(root: Path) -> list[tuple[str, int, int, int, int]]:
 
 
 def _paths(root: Path) -> list[str]:
-    """Return the paths of all files that Python may import from a folder, in a fixed order."""
+    """Return the paths of all files that Python may import from a folder, in a fixed order.
+
+    If the folder is in an archive, return the path of the archive.
+    """
     if not os.path.isdir(root):
         return [str(archive) for archive in root.parents if os.path.isfile(archive)][:1]
     paths = []

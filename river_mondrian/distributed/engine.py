@@ -15,7 +15,9 @@ from .shard import Shard, WorkerDied
 
 
 def ray_module() -> Any:
-    """Return the module `ray`, after starting Ray on this machine if Ray is not running.
+    """Return the module `ray`; call `ray.init` if this process is not connected to Ray.
+
+    `ray.init` connects to a running cluster, or starts Ray on this machine.
 
     Raises
     ------

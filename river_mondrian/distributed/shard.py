@@ -271,7 +271,7 @@ class _Member:
         self.path, self.worker = path, worker
         self.sent = self.saved = 0
         self.calls: dict[int, Any] = {}
-        # Number of times that the worker has died since its last answer.
+        # Number of times that the worker has died since a call was last answered in `Crew._get`.
         self.deaths = 0
 
 
@@ -365,7 +365,7 @@ class Crew:
             self._blocks = {n: block for n, block in self._blocks.items() if n > covered}
 
     def _get(self, member: _Member, call: Callable[[], Any]) -> Any:
-        """Return the answer to a call, which is repeated after each restart of the worker."""
+        """Return the answer to a call; repeat the call after each restart of the worker."""
         while True:
             self._send(member)
             try:
@@ -399,7 +399,7 @@ class Crew:
     # Asking.
 
     def ask(self, name: str, *arguments: Any) -> list[Any]:
-        """Call a method of all shards, after these have learned all blocks; return the results."""
+        """Wait until all blocks are learned, call a method of all shards; return the results."""
         self.finish()
         call = self._engine.call
         first = [call(member.worker, name, *arguments) for member in self._members]

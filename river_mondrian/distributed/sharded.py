@@ -26,7 +26,7 @@ from ..progress import Progress, in_pieces
 from .engine import RayEngine
 from .shard import Crew, Known
 
-# Number of rows of a block.
+# Largest number of rows of a block.
 BLOCK_ROWS = 8192
 
 
@@ -36,9 +36,9 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     Each worker, a Ray actor, has a shard of the forest: a part of the trees. The calling process
     learns the first samples (see the notes). Each later block of samples is put into Ray's object
-    store once, and every worker learns the block. A prediction is the weighted sum of all workers'
-    predictions. The trees equal the trees of a single model, node by node. Predictions equal the
-    single model's predictions up to rounding.
+    store once, and every worker learns the block. A prediction combines the predictions of all
+    workers, weighted by their numbers of trees. The trees equal the trees of a single model, node
+    by node. Predictions equal the single model's predictions up to rounding.
 
     A worker that dies is restarted from its last saved file, and learns the later blocks again, so
     the trees include each sample exactly once. Samples are checked before they are sent to workers.
@@ -61,8 +61,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
         Largest number of blocks that wait for workers. Another block is accepted when the first
         waiting block has been learned.
     max_restarts
-        Number of times in a row that a worker may die without learning a block. If the worker then
-        dies once more, an error is raised.
+        Number of times that a worker may die before it answers a call. If the worker dies once
+        more, an error is raised. Each answer, to a block or a prediction, resets the count.
     options
         Options of Ray's actors, such as `{"scheduling_strategy": "SPREAD"}`; None for the defaults.
 
@@ -143,7 +143,8 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
         Returns
         -------
-        A sharded forest, whose workers have the shards of the model.
+        A sharded forest. If the model has learned enough samples (see the notes of the class), the
+        workers have the shards of the model.
 
         """
         forest = cls(model.clone(), n_shards, **arguments)
@@ -245,7 +246,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
             If a sample cannot be learned. The message names the sample, and no sample has been
             learned.
         RuntimeError
-            If a worker dies more than `max_restarts` times in a row.
+            If a worker dies more than `max_restarts` times before it answers a call.
 
         """
         with self._lock:
@@ -318,7 +319,7 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     @property
     def n_restarts(self) -> int:
-        """Number of times that workers have been restarted."""
+        """Number of restarts of workers, since the trees were last moved to the workers."""
         with self._lock:
             return self._state.n_restarts if isinstance(self._state, Crew) else 0
 

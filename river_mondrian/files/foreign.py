@@ -74,7 +74,7 @@ _FACTORIES: dict[str, Any] = {make.__name__: make for make in _MAKERS}
 
 
 def name_of_factory(make: Any) -> str | None:
-    """Return the name of a type or function for `factory`, or None if it has no name."""
+    """Return the name by which `factory` finds a type or function, or None without such a name."""
     name = getattr(make, "__name__", "")
     if _FACTORIES.get(name) is make:
         return str(name)

@@ -34,8 +34,8 @@ TYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{kind[0].upper()}{bits}" for kind
 
 Arrays = dict[str, NDArray[Any]]
 
-# Rows are converted to columns in blocks of this number of bytes, because such a block stays in the
-# processor's cache.
+# Rows are converted to columns in blocks of at most this number of bytes (at least one chunk),
+# because such a block stays in the processor's cache.
 BLOCK_BYTES = 1 << 18
 
 
@@ -345,8 +345,8 @@ def code_in(tree: Any) -> Iterator[str]:
 class Decoder:
     """Converter of a tree of plain values to a model.
 
-    A decoder creates only objects of classes that files may contain, and calls no function that a
-    file names.
+    A decoder creates only values of Python, NumPy and SciPy, objects of the classes in `classes`,
+    and objects of River (see `foreign`). A decoder runs no code from the file.
 
     Parameters
     ----------

@@ -196,14 +196,14 @@ def save(
 ) -> None:
     """Save a model to a file that later versions can read too.
 
-    The file contains named numbers and no code. If a regular file is replaced, either the old or
-    the new file exists at any time, even if the process or the machine fails.
+    The file contains named arrays and plain values, and no code. If a regular file is replaced,
+    either the old or the new file exists at any time, even if the process or the machine fails.
 
     Parameters
     ----------
     model
-        An estimator or a feature map of this package. Save each step of a pipeline separately. For
-        `KeyedModels`, call `flush`.
+        An estimator or a feature map of this package. Of a pipeline, save each step of this package
+        separately. For `KeyedModels`, call `flush`.
     path
         Path of the file. An existing file is replaced.
     extra
@@ -214,10 +214,11 @@ def save(
     Raises
     ------
     TypeError
-        If `path` is not a path, or if a part of the model cannot be stored. The message names this
-        part. Labels and names of features must be str, int, float, bool, bytes, NumPy scalars, or
-        tuples of these. A feature may be named None. A drift detector of your own raises this
-        error, because its state would be lost.
+        If `path` is not a path, `model` is not an estimator or a feature map of this package, or
+        `extra` is neither a dict nor None. If a part of the model or of `extra` cannot be stored;
+        the message names this part. Labels and names of features must be str, int, float, bool,
+        bytes, NumPy scalars, or tuples of these. A feature may be named None. A drift detector of
+        your own raises this error, because its state would be lost.
 
     Notes
     -----

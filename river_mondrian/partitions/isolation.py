@@ -40,7 +40,8 @@ class PointPartitions(maps.CompiledMap):
     n_partitions
         Number of partitions.
     psi
-        Number of points in a partition.
+        Number of points in a partition. With the metric "cosine", at most the number of nonzero
+        rows of the pool.
     pool
         The samples from which points are drawn.
     n_inputs
@@ -78,8 +79,8 @@ class PointPartitions(maps.CompiledMap):
         is_cosine = metric == "cosine" or (metric == "auto" and few)
         rows = np.arange(len(pool))
         if is_cosine:
-            # Rows of zeros are not drawn, because they have no direction and would be nearest to
-            # every sample of small length.
+            # Rows of zeros are not drawn if the pool has other rows. They have no direction, and
+            # would be nearest to every sample of small length.
             owners = np.repeat(rows, np.diff(starts))[factors[indices] != 0.0]
             there = np.bincount(owners, minlength=len(rows))
             rows = rows[there > 0] if there.any() else rows[:1]
@@ -159,7 +160,7 @@ def records_of(kind: type[rec.Record], rows: NDArray[Any]) -> rec.Array[Any]:
 def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: int) -> None:
     """Raise ModelFormatError if a descent of an isolation tree may end outside the tree's cells.
 
-    A child must have a larger number than its parent, so that there are no cycles.
+    A child node must have a larger number than its parent, so that there are no cycles.
 
     Parameters
     ----------
@@ -176,7 +177,8 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
     Raises
     ------
     ModelFormatError
-        If a feature or a child is out of range.
+        If a feature is out of range, if a child is neither a used node nor a cell of the tree, or
+        if a tree's first node is unused.
 
     """
     n_trees, size = nodes.shape[:2]
@@ -200,7 +202,7 @@ def check_cuts(owner: object, nodes: NDArray[np.int32], psi: int, n_features: in
 BELOW = 0
 ABOVE = 1
 
-# Number of entries that one call visits to grow isolation trees (about 5 ms).
+# A call grows isolation trees until it has visited this number of entries and points (about 5 ms).
 ENTRIES_OF_CALL = 1_000_000
 
 
@@ -217,7 +219,7 @@ class Cut(rec.Record):
 class IsolationTrees(MapRecord):
     """Isolation trees, one for each output."""
 
-    # Factor of each feature.
+    # Factor by which each feature is multiplied.
     factors: rec.Float64s
     # Number of cells of a tree.
     n_cells: rec.Int64
@@ -246,8 +248,8 @@ class Growth(rec.Record):
     starts: rec.Int64s
     indices: rec.Int32s
     values: rec.Float32s
-    # For all trees: the rows of the points, shape (points, trees); two uniform draws for each
-    # possible cut; the nodes.
+    # For all trees: the rows of the points, shape (points, trees); two uniform draws for each point
+    # (a tree has fewer cuts than points); the nodes.
     n_trees: rec.Int64
     all_members: rec.Int32s
     all_draws: rec.Float64s
@@ -261,7 +263,7 @@ class Growth(rec.Record):
     n_nodes: rec.Int64
     # Column of the first point's cell.
     first_column: rec.Int64
-    # Number of entries visited.
+    # Number of entries and points that the current call has visited.
     n_visited: rec.Int64
     # Buffers with an element per feature: the least and the largest value; the number of entries, 0
     # between calls; the features that occur.
@@ -358,8 +360,8 @@ def grow(growth: Growth) -> None:
     """Isolate a tree's points by axis-parallel cuts (Ting, Wells and Washio 2021, section 4.1).
 
     The feature of a cut is drawn uniformly from the features that vary among the node's points. The
-    threshold is drawn uniformly from the range of these points. Equal points share the cell of the
-    first equal point.
+    threshold is drawn uniformly from the range of the feature among these points. Equal points
+    share the cell of the first of these points.
     """
     push_subtree(growth, 0, 0, growth.n_members, -1, BELOW)
     depth = 1

@@ -2,7 +2,7 @@
 
 The range of a feature is the range of its values within fences. The fences are at least 3
 interquartile ranges (Tukey's outer fences [^1]) below the lower quartile and above the upper
-quartile. Up to a quarter of the values at either end may be arbitrary: the quartiles stay within
+quartile. Fewer than a quarter of the values at each end may be arbitrary: the quartiles stay within
 the range of the other values.
 
 More than half of the values may be equal, as in rare binary, sparse and many discrete features. The
@@ -88,8 +88,8 @@ def known_ranges(rows: Floats, fence: float) -> KnownRanges:
 def scaling_of(low: Floats, high: Floats) -> Floats:
     """Return the offsets and the factors that scale ranges to [0, 1], shape (2, features).
 
-    A feature with equal values is divided by their absolute value, or by 1 if the values are 0. A
-    feature without values has NaN ends, the offset 0 and the factor 1.
+    If both ends of a range are equal, the factor is 1 divided by their absolute value, or 1 if they
+    are 0. A feature without values has NaN ends, the offset 0 and the factor 1.
     """
     low = np.nan_to_num(low)
     with np.errstate(divide="ignore", over="ignore"):

@@ -77,7 +77,7 @@ def numbers(name: str, values: Any) -> NDArray[np.float64]:
     Raises
     ------
     TypeError
-        If an item is not a number.
+        If the argument is not a list or another sequence, or an item is not a number.
 
     """
     items = list(iterated(name, values))

@@ -48,10 +48,11 @@ def progressive(
     Raises
     ------
     TypeError
-        If a curve contains neither checkpoints nor pairs.
+        If `curves` is not a mapping, or a curve contains neither checkpoints nor pairs.
     ValueError
-        If checkpoints contain several metrics, or lack the requested metric. If checkpoints are in
-        a list, because then all checkpoints contain the final state of the metric.
+        If checkpoints contain several metrics and `metric` is None, or lack the requested metric.
+        If checkpoints are in a list, because then all checkpoints contain the final state of the
+        metric.
 
     Examples
     --------
@@ -248,7 +249,8 @@ def intervals(
 
     Returns
     -------
-    The axes. The legend shows the share of targets inside each interval.
+    The axes. For each level, the legend shows the share of targets inside their intervals, among
+    the targets with a distribution.
 
     Raises
     ------
@@ -315,7 +317,7 @@ def _interval(distribution: Any, level: float) -> tuple[float, float]:
     return low, high
 
 
-# Largest number of labelled samples, because more labels would overlap.
+# Largest number of labelled samples, and of rows of drifts, because more labels would overlap.
 MOST_NUMBERS = 20
 # Width and height of a number's label, as shares of the axes.
 LABEL_WIDTH, LABEL_HEIGHT = 0.06, 0.07

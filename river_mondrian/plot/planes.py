@@ -31,9 +31,9 @@ def tree(model: Any, tree: int = 0, max_depth: int | None = None, ax: Axes | Non
 
     Time runs downwards from 0. Each branch is a node. A branch begins when a cut separates the
     node's samples from other samples, and forks when a cut splits the node's samples. A dot is a
-    leaf, and a triangle is an omitted subtree. The text below a triangle shows the subtree's
-    numbers of leaves and samples. The colour of dots and triangles shows a classifier's most
-    frequent class, or a regressor's mean.
+    leaf, and a triangle is an omitted subtree. With at most 40 dots and triangles, the text below a
+    triangle shows the subtree's numbers of leaves and samples. The colour of dots and triangles
+    shows a classifier's most frequent class, or a regressor's mean.
 
     Parameters
     ----------
@@ -144,7 +144,8 @@ def _draw_ends(
         look: dict[str, Any] = {"marker": canvas.marker(k), "zorder": 3, "clip_on": False}
         ax.scatter(xs, [bottom] * len(xs), size, shades, **look)
     below = np.array([int(node.is_leaf) for node in nodes])
-    # Nodes are in preorder, so in reverse each node is added to its parent after its own children.
+    # Nodes are in preorder. In reverse order, the children of a node are added to the node before
+    # the node is added to its parent.
     for i in range(len(nodes) - 1, 0, -1):
         below[nodes[i].parent] += below[i]
     for i in ends:
@@ -213,7 +214,8 @@ def partition(model: Any, tree: int = 0, time: float = math.inf, ax: Axes | None
     TypeError
         If the model has no partitions that can be drawn.
     ValueError
-        If there are not exactly two features, or there is no tree with this number.
+        If there are not exactly two features, there is no tree with this number, or `time` is not a
+        number >= 0.
 
     Examples
     --------
@@ -287,9 +289,9 @@ def density_map(
     Raises
     ------
     TypeError
-        If the model has no `density_one`.
+        If the model has no `density_one`, or `at` is not a mapping.
     ValueError
-        If there are not two features, or a range is invalid.
+        If there are not two features, a range is invalid, or `n` is less than 2.
 
     Examples
     --------
@@ -338,9 +340,9 @@ def score_map(
     Raises
     ------
     TypeError
-        If the model has no `score_one`.
+        If the model has no `score_one`, or `at` is not a mapping.
     ValueError
-        If there are not two features, or a range is invalid.
+        If there are not two features, a range is invalid, or `n` is less than 2.
 
     Examples
     --------

@@ -31,7 +31,8 @@ def importances(model: Any, most: int = 20, ax: Axes | None = None) -> Axes:
 
     Returns
     -------
-    The axes, with the largest bar on top. Negative bars have another colour.
+    The axes. The bar with the largest absolute value is on top, and the bar of the other features
+    is at the bottom. Negative bars have another colour.
 
     Raises
     ------
@@ -175,12 +176,12 @@ def explanation(
 
 
 def _number(value: float, sign: str = "") -> str:
-    """Return a number as text: with three digits, or as an integer such as 1,800 if it is large."""
+    """Return a number as text: an integer such as 1,800 from 100 to 1e9, else 3 digits."""
     return f"{value:{sign},.0f}" if 100.0 <= abs(value) < 1e9 else f"{value:{sign}.3g}"
 
 
-# Area of the marker of a bin that contains all probabilities, and smallest area of a marker, in
-# square points.
+# The area of a bin's marker in square points is LEAST_AREA, plus LARGEST_AREA times the bin's share
+# of all probabilities.
 LARGEST_AREA = 400.0
 LEAST_AREA = 10.0
 

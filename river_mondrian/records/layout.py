@@ -148,7 +148,7 @@ def columns_of(
 
 
 class Section(NamedTuple):
-    """A section of a row after its record: several numbers of one type, or records of one class."""
+    """A section of a row after the row's record: numbers of one type, or records of one class."""
 
     name: str
     kind: Word | type[Record]

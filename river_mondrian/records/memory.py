@@ -20,7 +20,7 @@ R = TypeVar("R", bound=Record)
 
 
 def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
-    """Make a record and its embedded records read `memory` through views that keep it alive."""
+    """Make a record and its embedded records keep `memory` alive, and read int64 by views."""
     attributes = record.__dict__
     attributes["bytes"] = memory
     if len(memory) % 8 == 0:
@@ -80,7 +80,7 @@ class OwnsArrays:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the object and of all objects that it owns, in bytes."""
+        """Memory of the object and of the arrays and tables that it owns, in bytes."""
         held: dict[int, int] = {}
         _hold(self, held)
         return sum(held.values())
@@ -279,8 +279,8 @@ class ChunkedRows:
     """Growing tables whose rows consist of 32-bit words.
 
     Growth adds a chunk and copies no row, so the time of a call does not depend on the size of the
-    table. The exception is a table's first chunk, which starts small and grows by copying. At most
-    one chunk of a table is unused.
+    table. The exception is a table's first chunk, which starts small and grows by copying. Less
+    than one chunk is allocated in addition to the reserved rows.
 
     Kernels read the chunks' addresses from records of tables (`show`). After an interrupted change,
     the owner writes all addresses again before a kernel runs. A single assignment or `append` adds
@@ -398,7 +398,7 @@ class ChunkedRows:
             start += len(chunk)
 
     def trim(self, table: int, n_rows: int) -> None:
-        """Free the chunks after the first `n_rows` rows."""
+        """Free the chunks after the first `n_rows` rows, but not the first chunk."""
         chunks, _, _ = self._tables[table]
         n = len(chunks)
         while n > 1 and _capacity(chunks[:n]) - CHUNK_ROWS >= n_rows:

@@ -56,7 +56,7 @@ def fastmath_of(function: Any) -> Any:
 
 @functools.cache
 def method_dispatcher(function: Any) -> Any:
-    """Return the dispatcher of a method, which only kernels call."""
+    """Return the dispatcher of a method that only kernels call."""
     options = {"fastmath": fastmath_of(function), "error_model": "numpy"}
     options |= {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     return _njit(pipeline_class=pipelines.HelperCompiler, **options)(function)

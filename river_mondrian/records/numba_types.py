@@ -4,9 +4,9 @@ In compiled code, a record is its address, an int64. An array is its address, wi
 accesses are checked (`CHECKS`). Reading a word widens the number, and writing narrows it. Loads and
 stores are aligned only to words of 4 bytes, because rows may begin at any word.
 
-`words_buffer` and `array_buffer` return functions that reserve memory of a fixed size on the
-calling kernel's stack. `new_array` and `new_int64s` allocate memory of any size, which `release`
-frees.
+`words_buffer` and `array_buffer` return functions that reserve memory of a fixed size on the stack
+of the compiled function that calls them. `new_array` and `new_int64s` allocate memory of any size,
+which `release` frees.
 """
 
 import ctypes
@@ -85,7 +85,7 @@ _NAMED |= dict.fromkeys((None, type(None)), types.none)
 
 
 def numba_type(hint: Any) -> types.Type:
-    """Return numba's type of an annotation: a class of records or arrays, or a number."""
+    """Return numba's type of an annotation: records, arrays, tuples, numbers, bool or None."""
     base = get_origin(hint) or hint
     if isinstance(base, type) and issubclass(base, Table):
         return RecordType(Table, get_args(hint)[0] if base is Table else base.ROW)
@@ -386,7 +386,7 @@ def _reserve(function: Any, result: SpanType, length: int) -> None:
 
 
 def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
-    """Return a function that allocates `length` words until the calling kernel returns."""
+    """Return a function that allocates `length` words until the compiled caller returns."""
 
     def reserved() -> W:
         address, buffer = _python_memory(kind.WORD.size * length)
@@ -397,7 +397,7 @@ def words_buffer(kind: type[W], length: int) -> Callable[[], W]:
 
 
 def array_buffer(record: type[R], length: int) -> Callable[[], Array[R]]:
-    """Return a function that allocates `length` records until the calling kernel returns."""
+    """Return a function that allocates `length` records until the compiled caller returns."""
 
     def reserved() -> Array[R]:
         address, buffer = _python_memory(record.SIZE * length)

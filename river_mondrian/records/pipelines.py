@@ -22,7 +22,7 @@ from numba.core import compiler, compiler_machinery, ir, untyped_passes
 
 from . import private
 
-# Modules and functions of numba that have no annotations.
+# Names of numba as `Any`, because numba has no annotations.
 _CompilerBase: Any = compiler.CompilerBase
 _PassBuilder: Any = compiler.DefaultPassBuilder
 _FunctionPass: Any = compiler_machinery.FunctionPass

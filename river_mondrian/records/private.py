@@ -83,7 +83,7 @@ from numba.extending import models
 
 LOG = logging.getLogger(__name__.partition(".")[0])
 
-# Modules and functions of numba that have no annotations.
+# Names of llvmlite and numba as `Any`, because these packages have no annotations.
 llvm: Any = _llvm
 register_pass: Any = compiler_machinery.register_pass
 PrimitiveModel: Any = models.PrimitiveModel
@@ -126,7 +126,7 @@ def _log_once() -> None:
 
 
 def give_up(what: str, error: BaseException) -> None:
-    """Log one warning per process that optional names are not used, and each reason."""
+    """Log one warning per process that optional names are not used, and each reason as INFO."""
     _log_once()
     LOG.info("no %s with numba %s: %r", what, numba.__version__, error)
 

@@ -124,7 +124,7 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Ref:
-    """The target of a stored reference. Each row is the target of at most one reference.
+    """The target of a stored reference. A row is the target of at most one reference of a chain.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def inline(length: int) -> Any:
 
 
 def entry() -> Any:
-    """Mark a field with the address of a kernel, which is annotated as a Callable."""
+    """Mark a field, annotated as a Callable, that stores the address of a compiled function."""
     return Option(Role.DERIVED, is_entry=True)
 
 
@@ -226,8 +226,9 @@ class Field(Option):
     name: str
     offset: int
     size: int
-    # A Word, a class of arrays, or a class of records. An array or a record is part of this record
-    # if `embedded`. Otherwise this record has its address, and the length of an array.
+    # A Word, a class of arrays, a class of records or, for an entry, a Callable. An array or a
+    # record is part of this record if `embedded`. Otherwise this record stores the address, and the
+    # length of an array.
     kind: Any
     embedded: bool = False
 
@@ -259,8 +260,8 @@ class Record(int):
     WITHIN: ClassVar[list[Field]] = []
     # Whether a field of this type is part of the outer record.
     EMBEDDED: ClassVar[bool] = False
-    # The record's memory as int64, or None. The owner sets this view if it reads integers for each
-    # sample, because reading at an address takes twice as long.
+    # The record's memory as int64, or None. `Memory` sets this view if the size is a multiple of 8
+    # bytes, because reading at an address takes twice as long.
     int64s: ClassVar[Any] = None
 
     def __new__(cls, base: Any, word: int = 0) -> Self:

@@ -223,7 +223,7 @@ class _Points:
             self.builder.store(ir.Constant(_DOUBLES, [end] * BLOCK), side)
 
     def hold(self, first: Any, end: Any, d: Any) -> None:
-        """Extend the bounds at dimension `d` to the points from `first` to `end`."""
+        """Extend the bounds at dimension `d` to the points `first` to `end` - 1."""
         builder = self.builder
         with cgutils.for_range_slice(builder, first, end, end.type(1)) as (i, _):
             v = self.source.load(builder.load(builder.gep(self.points, [i])), d)

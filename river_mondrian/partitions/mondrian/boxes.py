@@ -55,10 +55,10 @@ def _distance_by_blocks(x: Float32s, lower: Float32s, upper: Float32s, n_dims: i
 
 @always_inline
 def gap(v: float, low: float, high: float) -> float:
-    """Return the distance from `v` to [low, high] in float32; 0 if the value or a bound is NaN."""
+    """Return the distance from `v` to [low, high] in float32; 0 if `v` or both bounds are NaN."""
     below = np.float64(np.float32(low - v))
     above = np.float64(np.float32(v - high))
-    # Comparisons with NaN are false, so the gap is 0 if a number is NaN.
+    # Comparisons with NaN are false, so the gap is 0 if both differences are NaN.
     largest = below if below > above else above
     return largest if largest > 0.0 else 0.0
 
@@ -109,10 +109,10 @@ def distance_to_point(forest: Forest, tree: Tree, point: Point, x: Float32s) -> 
 
 
 class Source(NamedTuple):
-    """The position of a tree's values in points' rows: the word `word`.
+    """The position of a tree's values in points' rows.
 
-    If `is_scaled` is 0, the values of a column begin at this word. Otherwise inputs begin at this
-    word, and are scaled by the offsets and the factors.
+    If `is_scaled` is 0, the values of a column begin at the word `word`. Otherwise inputs begin at
+    this word, and are scaled by the offsets and the factors.
     """
 
     word: int
@@ -326,7 +326,7 @@ def gather(forest: Forest, tree: Tree, ref: int, batch: Array[PointAt], n: int) 
 
 @always_inline
 def begin_box(forest: Forest, box: Float32s) -> None:
-    """Clear a box: set the bounds of all features in use to NaN."""
+    """Clear a box: set the bounds of dimensions in use to NaN, and other bounds to `absent`."""
     capacity, n_dims = forest.dim_capacity, forest.n_dims
     for side in range(2):
         corner = box.part(capacity * side, capacity)
@@ -371,7 +371,7 @@ def write_box(forest: Forest, tree: Tree, ref: int, box: Float32s) -> None:
 
 @helper
 def make_box(forest: Forest, tree: Tree, j: int) -> None:
-    """Allocate a box for a light node, and write the box of the node's points."""
+    """Allocate a box for a node that has none, and write the box of the node's points."""
     node = tree.nodes.row(j)
     node.take_box(forest, tree)
     write_box(forest, tree, j, node.box(forest, tree))

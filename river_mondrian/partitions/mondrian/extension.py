@@ -1,10 +1,10 @@
 """Online extension of trees: Algorithms 3, 4 and 10 of Lakshminarayanan et al. 2014.
 
-If no values are missing, an extended tree has the distribution of a tree sampled from all its
-points. A *walk* is the descent of a new point from the root of a tree to its place. Several trees
-are walked in lock-step, so that the cache misses of different trees overlap. If a tree needs
-memory, the walks stop before this tree has changed. The walks continue when the caller has reserved
-memory and calls again.
+If no values are missing and the tree is not full, an extended tree has the distribution of a tree
+sampled from all its points. A *walk* is the descent of a new point from the root of a tree to the
+place where the point is inserted. Several trees are walked in lock-step, so that the cache misses
+of different trees overlap. If a tree needs memory, the walks stop before the next change of this
+tree. The walks continue when the caller has reserved memory and calls again.
 """
 
 import math
@@ -428,8 +428,8 @@ def extend(forest: F, first: int, last: int, n_lanes: int) -> int:
 def set_walks(forest: Forest, first: int, last: int) -> None:
     """Start the walks of points `first` to `last` - 1 in every tree that gets the points."""
     # In a window, the point may have the number of a forgotten point. If the spare tree contained
-    # the forgotten point, the spare tree gets the new point, because its points have the first
-    # numbers.
+    # the forgotten point, the spare tree gets the new point, because the spare tree contains the
+    # points with the first numbers.
     for t in range(forest.n_holding(first)):
         tree = forest.trees[t]
         tree.walk_point = first
@@ -522,7 +522,7 @@ def count_walked(forest: Forest) -> None:
 
 @kernel
 def lacks_rows(forest: F, n: int) -> int:
-    """Return the index of a tree that lacks room for `n` rows, or DONE.
+    """Return the index of a tree that is not full and lacks room for `n` rows, or DONE.
 
     If `n` is larger than half of a tree's capacity, room for half of the capacity is enough.
     """
@@ -560,7 +560,7 @@ def finish(forest: F) -> int:
 
 @always_inline
 def fit(forest: Forest, scaling: Float64s, n: int, next_fit: int) -> None:
-    """Store the sample in `inputs` as point `n` - 1, and set the scaling of `n` samples.
+    """Store the sample in `inputs` as point `n` - 1, and set the scaling of the first `n` points.
 
     Afterwards the caller builds the trees from these samples. The next fit is at `next_fit`
     samples.

@@ -4,9 +4,9 @@ This distribution is exact if no values are missing, and if the choice of points
 the trees. The Mondrian process is projective (Lakshminarayanan et al. 2014, section 4.1). So the
 restriction of a Mondrian tree to some of its points has the distribution of a tree sampled from
 these points. The restriction needs no random numbers. If the removed point is the only point of its
-leaf, the leaf and its parent are deleted. The leaf's sibling replaces the parent, and the parent's
-`delta` is added to the sibling's `delta`. Boxes shrink to the boxes of the remaining points. A cut
-that still separates points is within the smaller box.
+leaf, the leaf and its parent are deleted, and the leaf's sibling replaces the parent. If the
+sibling is an internal node, the parent's `delta` is added to the sibling's `delta`. Boxes shrink to
+the boxes of the remaining points. A cut that still separates points is within the smaller box.
 
 Whether a node becomes a paused leaf depends on its points' labels and number. A node that becomes a
 paused leaf loses its own cut and the cuts below. Given all visible nodes, these cuts are
@@ -19,7 +19,7 @@ needs no memory, so no step can fail.
 
 A point with a missing value was assigned to the side of the nearer box. Boxes may have changed
 later. So at a cut on the missing value, the search enters each side whose box contains the point's
-known values.
+known values, until it finds the point.
 
 Stored points have the numbers 0, 1, ... without gaps. The last point gets the number of a forgotten
 point. In a full window, the new sample gets the number of the oldest sample. `find_equal` compares
@@ -479,8 +479,8 @@ def find_equal(forest: F, most: int, out: rec.Int64s) -> None:
     """Count at most `most` stored points that equal the sample in `inputs`.
 
     The sample's other fields are in the next free point's row. Writes to `out` the count, and the
-    number of the last equal point. The search covers the points in the sample's leaf. If a value is
-    missing, the sample may be in another leaf, so the search covers all points.
+    number of the last counted point or NONE. The search covers the points in the sample's leaf. If
+    a value is missing, the sample may be in another leaf, so the search covers all points.
     """
     out[0] = 0
     out[1] = NONE

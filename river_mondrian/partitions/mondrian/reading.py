@@ -435,7 +435,7 @@ def cells_of_plane(
 def check_plane(names: list[Any]) -> None:
     """Raise ValueError unless there are two features."""
     if len(names) != 2:
-        raise ValueError(f"a partition is drawn for two features, there are {len(names)}")
+        raise ValueError(f"a partition is drawn for two features, got {len(names)}")
 
 
 def box_in(reader: Any, tree: int, node: Any, cell: Polygon, widths: Floats) -> Polygon:

@@ -1,12 +1,12 @@
 """Records of a Mondrian forest: nodes, points, trees and the forest.
 
 A *reference* names a row of the tree's nodes (>= 0), a single stored point (`~point`, negative) or
-no node (`EMPTY`). A leaf with one point needs no row.
+no node (`EMPTY`). If no value is missing, a leaf with one point needs no row.
 
 A node's row consists of a record and a box: the lower and the upper corner, `dim_capacity` float32
 each. The record ends with the fields of the subclass. A box is NaN in a dimension if no point of
-the node has a value in this dimension. In some subclasses boxes have separate rows, and nodes of
-few points have no boxes (`LightNode`).
+the node has a value in this dimension. In some forests with many dimensions, boxes have separate
+rows, and nodes of few points have no boxes (`LightNode`).
 
 A point's row is its record (the fields of the subclass), its inputs as float64, and a link per
 tree. A link is the number of the next point of the same leaf. Cuts are thresholds on *values*:
@@ -222,14 +222,14 @@ class BoxRow(rec.Record):
 
 
 class LightNode(Node):
-    """A node of a forest with many dimensions: its box has a separate row or is not stored.
+    """A node whose box, in a forest with many dimensions, has a separate row or is not stored.
 
     In such a forest, `Forest.light_size` is positive. A node of at most `light_size` samples is
     *light*: its box is not stored. The box of a light node is computed from the points below, which
-    all trees share. Light nodes save most of the memory of boxes: half of all nodes have at most
-    four samples, and `light_size` is at least nine. Corners are values of points, so a computed box
-    equals a stored box bit for bit (see `boxes`). In a node's row, the number of the box's row, or
-    NONE, replaces the box.
+    all trees share. Light nodes save most of the memory of boxes: more than half of all nodes have
+    at most four samples, and `light_size` is at least nine. Corners are values of points, so a
+    computed box equals a stored box bit for bit (see `boxes`). In a node's row, the number of the
+    box's row, or NONE, replaces the box.
     """
 
     def box_row(self, forest: Forest) -> rec.Int32s:
@@ -333,8 +333,8 @@ class Tree(rec.Record):
     # `TreeStore`.
     slot: rec.Int64
     # The walk of a point down the tree: the current reference, the parent's row, the child's side,
-    # and the time of the parent's cut. The last fields are the walk's point, the end of the points
-    # to add, and the number of rows that the tree needs.
+    # and the time of the parent's cut. Then the walk's point, the end of the points to add, and the
+    # number of rows that the tree needs.
     walk_ref: rec.Int64 = rec.transient()
     walk_parent: rec.Int64 = rec.transient()
     walk_side: rec.Int64 = rec.transient()
@@ -452,8 +452,8 @@ class Forest(rec.Record):
     next_fit: rec.Int64 = rec.stored(rec.Bounds(1, NEVER))
     # Whether every tree is full, so that samples are no longer stored.
     is_full: rec.Int64
-    # Number of changes to inputs and classes, or CLOSED during a change that needs several kernel
-    # calls. A kernel for one sample does nothing if its caller expects another version.
+    # `TreeStore.version`, or CLOSED during a change that needs several kernel calls. A kernel for
+    # one sample does nothing if its caller expects another version.
     version: rec.Int64 = rec.transient()
     # Two scalings, each with offsets and factors of `input_capacity` inputs, and the index of the
     # current scaling. During a renewal of widths, trees are redrawn with the other scaling.
@@ -518,7 +518,7 @@ class Forest(rec.Record):
         return self.renewal.tree - self.first_tree
 
     def spare(self) -> Tree:
-        """Return the spare tree, which will replace a tree during a renewal."""
+        """Return the spare tree, which replaces the redrawn tree at the end of the redraw."""
         return self.trees[self.n_trees]
 
     def is_redrawing(self) -> bool:

@@ -232,7 +232,7 @@ def exponential(tree: Tree, rate: float) -> float:
 def exponential_before(tree: Tree, rate: float, end: float) -> float:
     """Draw a time with `exponential`, but return infinity if the time is not before `end`.
 
-    Since -log(u) >= 1 - u, most times that are not before `end` are detected without a logarithm.
+    Since -log(u) >= 1 - u, no logarithm is computed if 1 - u >= rate * end.
     """
     u = uniform(tree)
     if 1.0 - u >= rate * end:
@@ -292,8 +292,8 @@ def _divide(
 ) -> Halves:
     """Divide a leaf's list of points at a cut; the new lists are in reverse order.
 
-    If the leaf has at most BATCH points, the points are also written to the ends of `lefts` and
-    `rights`.
+    If the leaf has at most BATCH points, the points of both sides are also written to the ends of
+    `lefts` and `rights`.
     """
     n_left, n_right, n_missing = 0, 0, 0
     first_left, first_right, first_missing = NONE, NONE, NONE
@@ -381,8 +381,8 @@ def part_leaf(
 def split_leaf(forest: Forest, tree: Tree, j: int, start: float) -> float:
     """Sample the first cut of a leaf (Algorithm 2 or 9, without the recursion).
 
-    Returns the time from the parent's cut to this cut. If there is no cut within the lifetime, the
-    leaf is complete, and the result is infinity.
+    Returns the time from the parent's cut to this cut. If there is no cut within the lifetime, or
+    the tree is full, the leaf is complete, and the result is infinity.
     """
     node = tree.nodes.row(j)
     box, capacity = boxes.box_of(forest, tree, j, tree.buffer), forest.dim_capacity
@@ -418,7 +418,7 @@ def sample_block(forest: F, t: int, j: int, start: float, most: int) -> None:
     """Sample the cuts of a leaf and of the leaves below (Algorithm 2, or Algorithm 9 with pauses).
 
     The cut of the leaf's parent has the time `start`. At most `most` cuts are sampled. Leaves that
-    wait for their first cut are linked through their rows, so the queue needs no memory.
+    wait for their first cut are linked through their rows, so the queue needs no other memory.
     """
     tree = forest.trees[t]
     tree.nodes.row(j).begin_waiting(start, NONE)

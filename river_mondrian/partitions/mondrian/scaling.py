@@ -1,8 +1,9 @@
 """Conversion of inputs to the values that trees cut, and storage of inputs in points.
 
 A *scaling* is an offset and a factor for each input. A point stores its inputs once, in float64.
-When a tree reads an input, it computes the value (input - offset) * factor, rounded to float32. So
-a tree that is redrawn with another scaling reads other values of the same inputs.
+When a tree reads an input, it computes the value (input - offset) * factor, clipped at `FARTHEST`
+and rounded to float32. So a tree that is redrawn with another scaling reads other values of the
+same inputs.
 
 With directions or categories, a value is a projection or the place of a level, which takes longer
 to compute. Such values are computed once and stored in *columns* of the point's row. If all trees

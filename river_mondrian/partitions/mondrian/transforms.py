@@ -80,7 +80,7 @@ class ObliqueTransform(rec.Record):
 
 @always_inline
 def clipped(v: float) -> float:
-    """Return a value clipped to the range of float32; NaN is not changed."""
+    """Return a value clipped to [-FARTHEST, FARTHEST], which float32 can represent."""
     # NaN fails both comparisons, so NaN is not changed.
     v = FARTHEST if v > FARTHEST else v
     return -FARTHEST if v < -FARTHEST else v
@@ -88,7 +88,7 @@ def clipped(v: float) -> float:
 
 @always_inline
 def scaled(raw: float, offset: float, factor: float) -> float:
-    """Return the value of an input in a tree's scaling, rounded to float32."""
+    """Return the value of an input in a tree's scaling, clipped and rounded to float32."""
     return np.float64(np.float32(clipped((raw - offset) * factor)))
 
 
@@ -113,7 +113,10 @@ def _raw(oblique: ObliqueTransform, d: int, v: float) -> float:
 
 @link_by_name
 def prepare(oblique: ObliqueTransform, inputs: rec.Float64s, scaling: int, is_stored: int) -> int:
-    """Write inputs in a scaling; `is_stored` is 1 for a stored sample. Returns DONE."""
+    """Write inputs in a scaling, with replacements for missing inputs, and return DONE.
+
+    `is_stored` is 1 for a stored sample.
+    """
     prepared = oblique.scaled(scaling)
     offsets, factors = oblique.offsets(scaling), oblique.factors(scaling)
     lacks = oblique.is_whole == 0 and oblique.absent != oblique.absent
@@ -229,7 +232,8 @@ class CutDirections(OfTrees):
     All trees share given directions. Random directions are drawn for each tree, uniformly on the
     sphere over the features of the first sample. A later feature gets a normally distributed
     coefficient in each direction. With n directions, the mean absolute value of this coefficient is
-    1 / n, as if the feature were the only feature.
+    1 / n, as if the feature were the only feature. If features were added during the warm-up, the
+    next fit of ranges (if there is one) draws all directions again.
 
     Parameters
     ----------

@@ -25,8 +25,9 @@ from .records import Arrival, BoxRow, Forest, LightNode, Node, Point, Tree
 # The tables with separate rows for each tree.
 TABLES = ("nodes", "boxes", "side_rows")
 
-# Number of samples in the warm-up, which fits ranges repeatedly. Afterwards widths are only checked
-# occasionally, and the hyperparameter gamma of `LabelTrees` is fixed.
+# Number of samples in the warm-up, which fits ranges repeatedly. With a smaller window, the warm-up
+# ends when the window is full. Afterwards widths are only checked occasionally, and the
+# hyperparameter gamma of `LabelTrees` is fixed.
 WARM_UP = 256
 
 
@@ -107,16 +108,17 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
     _RENEWS: ClassVar[bool] = False
     _N_SPARE: ClassVar[int] = 1
 
-    # Attributes that `_finish` computes from other attributes, or that are set at first use.
+    # Attributes that are not pickled, because they describe a change, are computed by `_finish`, or
+    # are set at first use.
     _DERIVED: ClassVar[frozenset[str]] = OF_CHANGES | {
         *("inputs", "buffers", "vector", "row", "forest", "version_now", "_predict_one")
     }
     # Whether new side rows are zero.
     _ZEROED_SIDE_ROWS: ClassVar[bool] = True
 
-    # Number of changes to inputs and classes. The forest's record has the same number while the
-    # trees are open. Trees are closed during a change that needs several kernel calls, and after an
-    # interruption.
+    # Version of the trees, which each change increases, for example a new input or class. The
+    # forest's record has the same number while the trees are open. Trees are closed during a change
+    # that needs several kernel calls, and after an interruption.
     version = CLOSED + 1
     # Whether a call of this object has closed the trees.
     is_changing = False
@@ -388,7 +390,7 @@ class TreeStore(rec.OwnsArrays, abc.ABC, Generic[AnyForest]):
         self.side_rows.grow(slot, side_rows, side_rows.n_rows + n_side)
 
     def _reserve_all(self, n: int) -> None:
-        """Reserve room for `n` rows in total, and one more side row, in each tree that predicts."""
+        """Reserve room for `n` rows in total, and one more side row, in all but the spare trees."""
         words = self.trees.words
         slots = words["slot"].tolist()
         counts = words["side_rows.n_rows"].tolist()

@@ -35,8 +35,8 @@ VALUES_OF_WALK = 64
 # Number of rows per thread that are learned before other calls may run.
 LEARNED_ROWS = 1024
 
-# If memory is reserved for a tree, all trees with fewer than SOON free rows get more rows, so that
-# kernels stop less often.
+# If memory is reserved for a tree, all trees that lack room for SOON rows (`extension.lacks_rows`)
+# get more rows, so that kernels stop less often.
 SOON = 64
 
 # Number of trees in lock-step while a batch is learned. The number is small, so that the trees stay
@@ -77,8 +77,8 @@ class MondrianTrees(TreeStore[AnyForest]):
 
         Returns
         -------
-        DONE, or the index of an input whose value is too large. If a value is too large, the trees
-        are unchanged.
+        DONE, or the index of an input whose value is too large. If a value is too large, no tree
+        learns the sample.
 
         """
         if self.fits_ranges:

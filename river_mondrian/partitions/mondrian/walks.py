@@ -45,7 +45,7 @@ class Step(rec.Record):
     reach: rec.Float64
     # Probability of having branched off above.
     above: rec.Float64
-    # Probability of not branching off at this node, exp(-eta span).
+    # Probability of not branching off at this node, exp(-eta span); not set if eta is 0.
     stays: rec.Float64
 
 
@@ -200,8 +200,8 @@ def walk_in_lockstep(
 ) -> int:
     """Descend `n` trees with one row or, if `by_tree` is 0, one tree with `n` rows, in lock-step.
 
-    Returns the number of unfinished walks, whose paths exceed `FIRST_DEPTH`. The first elements of
-    `active` are the indices of these walks.
+    Returns the number of unfinished walks, whose paths have more than `FIRST_DEPTH` - 2 nodes. The
+    first elements of `active` are the indices of these walks.
     """
     for i in range(n):
         tree = forest.trees[first + i * by_tree]
@@ -381,7 +381,8 @@ def predict_rows(forest: F, rows: rec.Float32s, n: int, prediction: P) -> None:
 
     A batch of rows descends one tree after another, so that the tree stays in the cache. A single
     row descends several trees in lock-step. In both cases the trees' terms are added in the same
-    order. A row with missing values, or with a path longer than `FIRST_DEPTH`, descends alone.
+    order. A row with missing values descends alone. A row whose path has more than `FIRST_DEPTH` -
+    2 nodes descends alone from there.
     """
     n_done = predict_row(forest, rows, prediction) if n == 1 else 0
     if n_done < forest.n_trees:

@@ -10,17 +10,18 @@
 4. When all trees are redrawn, the other scaling becomes the current scaling (`_end_renewal`).
 
 Points store inputs, so a renewal changes no input. Adaptive forests share `check_widths`,
-`begin_renewal` and `_end_renewal`. They check widths after a sample is learned, in the calls that
-continue to build (`RebuiltTrees._continue_builds`). In place of step 3,
+`begin_renewal` and `_end_renewal`. Adaptive forests check widths after a sample is learned, in the
+calls that continue rebuilds of trees (`RebuiltTrees._continue_builds`). In place of step 3,
 `RebuiltTrees._continue_renewal` schedules a rebuild of all trees
 (`posteriors/rebuilt/rebuilt_trees.py`).
 
 Exact forests redraw the trees one after another. A spare tree is extended by all stored points in
 order (Algorithms 3 and 4), a few points for each learned sample. When the spare tree has all
-points, it replaces the tree that is being redrawn. A tree extended by points has the distribution
-of a tree sampled from these points (Lakshminarayanan et al. 2014, section 4.1). The time of a
-renewal depends only on inputs and numbers of samples. So each tree always has the distribution of a
-tree sampled with its widths.
+points, it replaces the tree that is being redrawn. If no values are missing and the tree is not
+full, a tree extended by points has the distribution of a tree sampled from these points
+(Lakshminarayanan et al. 2014, section 4.1). The time of a renewal depends only on inputs and
+numbers of samples. So each of these trees always has the distribution of a tree sampled with its
+widths.
 
 A shard of a forest (`shards`) follows the whole forest's schedule. While another shard's tree is
 redrawn, points are counted, but extend no tree.
@@ -51,7 +52,9 @@ FENCE = 100.0
 # Kernels.
 
 # Points that the spare tree gets for each learned sample, divided by the number of trees in the
-# whole forest. With 4, all trees are redrawn before the number of samples has grown by a third.
+# whole forest. With 4, all trees are redrawn when the number of samples has grown by about a third.
+# If there are few samples per tree, a renewal takes longer, because the redraw of a tree takes at
+# least one sample.
 POINTS_PER_SAMPLE_AND_TREE = 4
 
 # Widths are checked again when the number of samples has grown by the factor CHECK_RATIO. After a
@@ -251,7 +254,7 @@ FACTOR_OF_SPREAD = 1.7
 # values do not determine the range.
 NEAR_FENCE = 10.0
 # A width is renewed only if at least this fraction of the samples determine the range of the
-# feature (`KnownRanges.known`).
+# feature (`KnownRanges.known`). Fewer than N_CHECKED samples count as N_CHECKED samples.
 EVIDENCE = 1 / 32
 
 

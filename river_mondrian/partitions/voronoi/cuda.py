@@ -60,7 +60,7 @@ def device_namespace(device: str) -> Any:
     ValueError
         If the device has another name.
     RuntimeError
-        If CuPy is not installed, finds no device, or cannot run a kernel on it.
+        If CuPy is not installed, finds no driver or no device, or cannot run a kernel.
 
     """
     if device == "cpu":

@@ -27,7 +27,7 @@ TREE_LEAST = 512
 PROJECTION = 5_000_000
 
 # Least number of rows at which a matrix product may be faster than a search for each row. A product
-# of more rows has at most PRODUCT_SIZE elements.
+# of more than PRODUCT_LEAST rows has at most PRODUCT_SIZE elements.
 PRODUCT_LEAST = 64
 PRODUCT_SIZE = 1 << 23
 
@@ -145,7 +145,7 @@ class VoronoiMap(PointPartitions):
         return self.memory.kind is IndexedVoronoi
 
     def _index_cost(self, points: scipy.sparse.csr_matrix) -> float:
-        """Return the mean cost of a search in the index for samples of the pool."""
+        """Return the estimated mean cost in ns of a search in the index for samples of the pool."""
         per_feature = np.bincount(points.indices, minlength=self.n_inputs)
         met = float((per_feature.astype(np.float64) ** 2).sum()) / points.shape[0]
         return INDEX_ENTRY * met + CENTRE * self.members.size + points.shape[0]
@@ -154,7 +154,7 @@ class VoronoiMap(PointPartitions):
         return SCAN_VALUE * self.rows.size + CENTRE * self.members.size
 
     def _tree_cost(self, tree: PointTree) -> float:
-        """Return the mean cost of a search in the tree for the trial samples."""
+        """Return the estimated mean cost in ns of a search in the tree for the trial samples."""
         leaves, points = (visited / TRIALS for visited in tree.visited)
         owners = self.members.size / len(self.rows)
         each = SCAN_VALUE * self.rows.shape[1] + TREE_POINT + TREE_OWNER * owners
@@ -172,7 +172,7 @@ class VoronoiMap(PointPartitions):
         return per_row * n + PRODUCT_FEATURE * width + CENTRE * self.members.size
 
     def _choose(self, points: scipy.sparse.csr_matrix) -> None:
-        """Choose the cheapest searches for single samples and for batches."""
+        """Choose the searches for single samples and for batches by their estimated costs."""
         assert self.tree is not None and self.trials is not None
         samples = Memory(Sample)
         for trial in self.trials:
@@ -189,7 +189,10 @@ class VoronoiMap(PointPartitions):
             self.tree = None
 
     def transform_rows(self, values: Floats) -> tuple[Array, int]:
-        """Return the cells of rows, by a matrix product if this is faster (see `CompiledMap`)."""
+        """Return the cells of rows, by matrix products if `_choose` has chosen products.
+
+        Products need at least `PRODUCT_LEAST` rows. For the result, see `CompiledMap`.
+        """
         if self.centred is None or len(values) < PRODUCT_LEAST:
             return super().transform_rows(values)
         values = np.ascontiguousarray(values)
@@ -205,7 +208,7 @@ class VoronoiMap(PointPartitions):
     def _multiply(self, values: Floats, out: Array) -> int:
         """Write the cells of rows to `out`. A matrix product gives approximate distances.
 
-        Returns DONE, or the index of a bad input.
+        Returns the result of `read_rows`.
         """
         assert self.centred is not None and isinstance(self.record, DenseVoronoi)
         n, width = values.shape

@@ -197,8 +197,8 @@ def leaf_distances(query: Float32s, points: Float32s, n: int, out: Float32s) -> 
 # products, because a linear algebra library may wait long for threads.
 EXACT_AXES = 32
 
-# Largest number of multiplications in a round of the iteration for principal axes (about 5 ms), and
-# number of rounds.
+# Largest number of multiplications in each of the two products of a round of the iteration for
+# principal axes (about 5 ms for a round), and number of rounds.
 ROUND = 10_000_000
 ROUNDS = 2
 
