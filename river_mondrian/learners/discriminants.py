@@ -4,7 +4,8 @@ The three discriminants are two softmax regressions on standardized inputs and n
 regression takes small steps, and the other takes large steps. AdaGrad trains both regressions
 (Duchi, Hazan and Singer 2011), with one sum of squared gradients for all weights of a regression.
 Naive Bayes assumes normally distributed inputs with the same variances in all classes. So the
-log-odds of naive Bayes are linear functions of the inputs.
+log-odds of naive Bayes are linear functions of the inputs, except where squared distances are
+clipped (`LARGEST_SQUARE`).
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. For a categorical input, the regressions have a weight for each level, and naive Bayes a
@@ -490,8 +491,8 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     def follow_drift(self) -> None:
         """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        Keep the regressions' weights and the inputs' moments. A second call right after the first
-        changes nothing.
+        Keep the regressions' weights and the moments of numerical inputs. A second call right after
+        the first changes nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0

@@ -113,9 +113,10 @@ class WaitingPredictions:
     calls
         Names of the calls that have returned the latest prediction.
     least
-        Smallest number of predictions between a prediction and its label; None before any label.
+        Smallest number of predictions between a prediction without an id and its label; None before
+        any such label.
     longest
-        Largest number of labels between a prediction and its label.
+        Largest number of labels between a prediction without an id and its label.
     n_at_claim
         Number of labels up to the last label that had a stored prediction.
 
@@ -146,7 +147,7 @@ class WaitingPredictions:
         return chosen, tuple([pair for pair in entries if pair[1].n_learned >= chosen[1].n_learned])
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
-        """Return a sample's latest prediction, or None if a label came after this prediction."""
+        """Return a sample's latest prediction; None if there is none, or a label came after it."""
         entries = self.by_sample.get(key)
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 

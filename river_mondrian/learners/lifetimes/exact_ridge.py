@@ -309,8 +309,9 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-# Bounds on residuals of the normal equations, divided by the largest target. If a residual is above
-# REFINE, a refinement step follows. If a residual is above REBUILD, the inverse is recomputed.
+# Bounds on residuals of the solved equations, divided by the largest absolute value of a centred
+# target. If a residual is above REFINE, a refinement step follows. If a residual is above REBUILD,
+# the inverse is recomputed.
 REFINE = 1e-11
 REBUILD = 1e-8
 
