@@ -61,7 +61,7 @@ def weights_of(n, seed):
 
 
 def restored(model):
-    """Return a copy of a model by its pickle; unpickling runs all checks."""
+    """Return a copy of a model, pickled and unpickled; unpickling runs all checks."""
     return pickle.loads(pickle.dumps(model))
 
 

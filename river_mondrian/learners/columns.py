@@ -1,7 +1,8 @@
 """Distances from a sample to stored samples, whose inputs are columns in single precision.
 
-A distance is a sum of terms, one for each input. Each function adds the terms of one or four inputs
-to the distances to all samples of a range, because loops over a contiguous column use vector units.
+A distance is a sum of terms, one for each input. The functions `add_...` add the terms of one or
+four inputs to the distances to all samples of a range. So loops run over contiguous columns, and
+can use vector units.
 """
 
 import math

@@ -154,9 +154,9 @@ class LinearDiscriminantsRecord(Record):
     # `class_counts` has the total weight of the samples of each class.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Number and positions of the categorical inputs. The three arrays of levels have both
-    # regressions' weights and the samples' total weight, with a row for each value of the hash and
-    # a column for each class.
+    # Number and positions of the categorical inputs. The three arrays of levels have a row for each
+    # value of the hash, and a column for each class. The arrays have both regressions' weights, and
+    # the total weight of samples.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")

@@ -75,7 +75,7 @@ class MixtureRecord(Record):
 @helper
 @ordered_sums
 def relative_weight(weight: float, largest: float) -> tuple[float, float]:
-    """Return the new largest recent weight (at least 1), and the ratio of `weight` to it."""
+    """Return the new largest recent weight, at least 1, and `weight` divided by this weight."""
     largest = max(weight, 1.0, (1.0 - FADING) * largest)
     return largest, weight / largest
 

@@ -8,8 +8,8 @@ the pass reaches the end of its window.
 The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
 input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
 regressions. Different levels of a category have the difference 1. Inputs that do not vary, or are
-missing in the predicted sample, are ignored. If m of the other n inputs are missing in a stored
-sample, the sum of squares over the rest is multiplied by n / (n - m).
+missing in the predicted sample, are ignored. Let n be the number of the other inputs. If m of these
+are missing in a stored sample, the sum of squares over the rest is multiplied by n / (n - m).
 
 Let d_f be the distance of the farthest neighbour. A neighbour at distance d votes for its class
 with the weight 1 / (d + `SOFTENED` d_f). The weight of the neighbour's sample multiplies this vote.

@@ -155,7 +155,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
         else:
             z = math.copysign(bound, error) if error else 0.0
         eta = step(INTERVAL_STEERING, n, delay)
-        # Both ends belong to the interval, so an error equal to a lower threshold is not below it,
+        # Both ends belong to the interval. So an error equal to a lower threshold is not below it,
         # and an error equal to another threshold is not above it.
         thresholds = tuple(
             [

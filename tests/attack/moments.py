@@ -437,7 +437,7 @@ def happening(kind, name):
             state = pickle.dumps(forest(kind, i, **params))
             return state, lambda model, sample=sample: model.learn_one(*arguments(model, sample))
         before = known
-    raise AssertionError(f"{name}: that has not happened")
+    raise AssertionError(f"{name}: the event has not happened")
 
 
 # Attributes and methods that read a forest, and the arguments of the methods.

@@ -19,9 +19,9 @@ ORDERED_SUMS = True
 SPREAD_SHARE = 1e-3
 MEAN_OVER = 1000.0
 
-# If a lifetime's loss exceeds the least loss by the mean loss divided by RATE_OF_SHARES, a sample
-# of weight 1 divides the lifetime's share by e. The rate is low, because losses often have heavy
-# tails.
+# Let a lifetime's loss exceed the least loss by the mean loss divided by RATE_OF_SHARES. Then a
+# sample of weight 1 divides the lifetime's share by e. The rate is low, because losses often have
+# heavy tails.
 RATE_OF_SHARES = 0.125
 
 # A share is multiplied by at least exp(-LARGEST_LOSS), so that no product underflows to 0.

@@ -342,9 +342,9 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error other than a MemoryError, it is called again. If the second call
-        also raises an error, the sample counts as learned without a step, because the map may have
-        learned the sample already. The first error is raised in both cases.
+        If the loss raises an error other than a MemoryError, the loss is called again. If the
+        second call also raises an error, the sample counts as learned without a step, because the
+        map may have learned the sample already. The first error is raised in both cases.
         """
         arguments, error = (outputs, i, target, weight), None
         try:

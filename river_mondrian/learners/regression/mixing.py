@@ -15,8 +15,8 @@ prediction, the *point*. If the loss is the squared error, the last share and th
 squared errors. In this case, the second regression uses squared errors over a longer time.
 
 Results do not depend on the units of targets. A sample of weight w has the weight w in sums. In
-fixed shares and in the product update, w is divided by W, the largest recent weight or 1 if this is
-more. The reason is that the loss bound of a fixed share assumes weights of at most 1.
+fixed shares and in the product update, w is divided by the largest recent weight, which is at least
+1. The reason is that the loss bound of a fixed share assumes weights of at most 1.
 """
 
 import math

@@ -208,8 +208,8 @@ ORDER = (
     records.LATEST_LINEAR,
     records.LATE_ADDITIVE,
 )
-# A regression that was solved after n samples is solved again after another n / SOLVED_AFTER
-# samples, or after LONGEST_WAITS samples if this is less, but after at least one sample.
+# A regression that was solved after n samples waits for n / SOLVED_AFTER more samples, at most
+# LONGEST_WAITS and at least 1. Then the regression is solved again.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
