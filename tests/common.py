@@ -79,7 +79,7 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
 
 
 def has_probabilities(model):
-    """Return whether a classifier predicts probabilities; with the hinge loss it does not."""
+    """Return whether a classifier predicts probabilities; hinge-loss classifiers do not."""
     return getattr(model, "loss", None) != "hinge" and not isinstance(model, rm.DualOGDClassifier)
 
 

@@ -61,7 +61,7 @@ class Odds(base.Classifier):
 
 
 def follow(model, samples, predict, delay=0):
-    """Return the prediction of each sample, which is learned after `delay` later samples."""
+    """Predict each sample, learn it after `delay` later samples, and return the predictions."""
     found = []
     for i, (x, _) in enumerate(samples):
         found.append(predict(model, x))

@@ -414,7 +414,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
 
 @batch_kernel
 def score_reference(m: Monitor, out: rec.Float64s) -> int:
-    """Write each stored sample's scores relative to the other stored samples to `out`.
+    """Score each stored sample against the other stored samples, and write the scores to `out`.
 
     `out` has a row for the dependence of each feature, and a last row for the neighbours' mean y.
     """

@@ -41,7 +41,7 @@ class Posterior:
     gamma2
         The rate of the logistic function.
     noise
-        The noise variance over gamma1.
+        The noise variance divided by gamma1.
     prior
         The mean of the root's parent.
 
