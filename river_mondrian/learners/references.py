@@ -264,9 +264,9 @@ class MonitorTable(Learned[Monitor]):
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
             if how != "dependence":
-                # A channel that raises an alarm alone is listed beside larger evidence. A channel
-                # of dependence is not, because a change of one feature changes the dependence of
-                # the others.
+                # A channel whose evidence reaches the bar of its kind is listed, even if another
+                # channel has much more. This does not suffice for a channel of dependence, because
+                # a change of one feature changes the dependence of the others.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:
