@@ -22,7 +22,7 @@ MARKS = {
     r"\bnobody\b": "name who",
     r"\bno matter\b|\bthe one side\b": "name the thing",
 }
-# A docstring begins with a plain verb.
+# Words with which no docstring may begin, because docstrings begin with a plain verb.
 STARTS = re.compile(r"(Tell|Let|Give|What|Say)\b")
 MOST_WORDS = 28
 

@@ -72,7 +72,10 @@ def check(is_right, text):
 
 
 def check_loaded(python, home, name, how="plain", **environ):
-    """Check that first calls of a class compile nothing and log nothing, in at most a second."""
+    """Check that first calls of a class compile nothing and log nothing.
+
+    If `how` is "plain", also check that they take at most `MOST_SECONDS`.
+    """
     (seconds, compiled), reported = run(python, PROBE, name, how, HOME=str(home), **environ)
     print(f"{name}, {how} {environ or ''}: {seconds:.2f} s", flush=True)
     check(not compiled and not reported, f"compiled: {compiled}; reported: {reported}")

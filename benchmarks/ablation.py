@@ -207,7 +207,7 @@ def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict
 
 
 def _narrow(data: DataFolder, n: int) -> Iterator[tuple[str, Stream]]:
-    """Yield the streams with class labels, without those of many features."""
+    """Yield the streams with class labels, except streams with many features."""
     return ((name, samples) for name, samples in class_streams(data, n) if name not in WIDE)
 
 

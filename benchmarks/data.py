@@ -53,10 +53,10 @@ class DataFolder:
             raise MissingSet
 
     def load(self, name: str) -> Arrays:
-        """Return the arrays of a set:
+        """Return the arrays of a set by name.
 
-        X_train, y_train, X_test and y_test, or X and y. For a set without a split, X_train is X and
-        y_train is y.
+        Most sets have the arrays X_train, y_train, X_test and y_test, or X and y. In sets with X
+        and y, X is also returned as X_train, and y as y_train.
         """
         self.check_selected(name)
         path = None if self.folder is None else self.folder / f"{name}.npz"

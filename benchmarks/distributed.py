@@ -166,7 +166,7 @@ def _run(n_keys: int, n_trees: int, visit: int, n_asked: int, **arguments: objec
 
 
 def keys(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure time and memory of 100,000 forests by key, with and without a memory limit.
+    """Measure time and memory of up to 100,000 forests by key, and of 5,000 with a memory limit.
 
     Time and memory of many models by key. Each key has {SAMPLES} samples of {N_FEATURES}
     features and two classes. The column `in a row` has the number of consecutive samples of a

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
-# A word has at least two letters or digits, as in scikit-learn's vectorizers.
+# A word has at least two letters, digits or underscores, as in scikit-learn's vectorizers.
 WORD = re.compile(r"\w\w+")
 # Smallest number of words in a document, and smallest number of documents in a package.
 LEAST_WORDS = 10
@@ -45,7 +45,7 @@ def _document(path: Path) -> list[str]:
 
 
 def _packages() -> Iterator[Path]:
-    """Return the folders of all packages."""
+    """Yield the folders of all packages."""
     paths = sysconfig.get_paths()
     for root in sorted({Path(paths[name]) for name in ("stdlib", "purelib", "platlib")}):
         for folder in sorted(root.iterdir()):

@@ -132,7 +132,7 @@ def _varying(X: Rows) -> list[int]:
 
 
 def _run(X: Rows, y: Labels, seed: int) -> tuple[int | None, Any, Any]:
-    """Return the delay, the first and the final version of the first alarm after a drift."""
+    """Return the delay of the first alarm after a drift, and the alarm's first and final report."""
     monitor, delay, first = DriftMonitor(seed=seed), None, None
     for i, (x, label) in enumerate(stream(X, y)):
         monitor.learn_one(x, label)

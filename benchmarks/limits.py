@@ -22,7 +22,8 @@ from .timing import call_seconds
 
 # Number of test samples, and number of timed samples at the end of training.
 N_PREDICTED, N_TIMED = 200, 1000
-# Number of first calls that may be the longest because kernels are compiled or loaded.
+# Number of first calls that cannot be the longest, at most half of all calls. In these calls,
+# kernels are compiled or loaded.
 N_FIRST = 1000
 # Other libraries take milliseconds per sample, so they get only this number of samples.
 N_OF_PEERS = 400

@@ -43,7 +43,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 
 
 def scaled(stream: Iterable[tuple[dict[str, float], Any]], n: int) -> tuple[pd.DataFrame, list]:
-    """Return standardized samples, and their labels or targets."""
+    """Return samples divided by their standard deviations, and their labels or targets."""
     pairs = list(itertools.islice(stream, n))
     frame = pd.DataFrame([x for x, _ in pairs]).astype(float)
     return frame / frame.std().replace(0.0, 1.0), [y for _, y in pairs]
@@ -128,7 +128,7 @@ def compare(plain: Array, other: Array) -> str:
 
 
 def digests(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the results of all estimators between code for several processors.
+    """Compare the results of many estimators between code for several processors.
 
     Dependence of results on the processor. Results on {n} samples, in separate processes with
     the settings in the header, are compared with the results of a process without these

@@ -173,7 +173,7 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
 
 # Densities.
 
-# Sets whose values rarely repeat, and the number of first columns that are used.
+# Sets, and the number of first columns that are used. Values rarely repeat, except in letter.
 REAL = {"california": 3, "kin8nm": 3, "cpu": 3, "letter": 2}
 # Weight of the Gaussian that keeps densities from being 0.
 PRIOR = 0.05

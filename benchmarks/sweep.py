@@ -231,9 +231,9 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
 def _search(error: Callable[[float], float], steps: int) -> Iterator[tuple[float, float]]:
     """Search a lifetime as in the paper: double or halve from 1, then search between the best two.
 
-    Errors are nearly constant far from a good lifetime. If the errors of both ends are within 1 %,
-    the lower end is halved. The range grows until a lifetime between its ends is 10 % better than
-    both ends.
+    The range grows at the end with the smaller error until a lifetime between the ends is 10 %
+    better than both ends. Errors are nearly constant far from a good lifetime, so the lower end is
+    halved if the errors of both ends are within 1 %.
     """
     known = {1.0: error(1.0)}
     yield 1.0, known[1.0]

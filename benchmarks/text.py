@@ -142,7 +142,7 @@ def _stream_row(make: Callable[[], Any], found: TextSet) -> list[str]:
 
 
 def _batch_rows(found: TextSet) -> list[list[str]]:
-    """Return the rows of scikit-learn's models: one pass, and until convergence."""
+    """Return the rows of scikit-learn's models: SGD in one pass, and LinearSVC."""
     from sklearn.linear_model import SGDClassifier
     from sklearn.svm import LinearSVC
 

@@ -142,8 +142,8 @@ def compared(
 ) -> tuple[int, list[float], tuple[float, float, float]]:
     """Compare times of a call over n samples.
 
-    Returns the number of timed samples, the microseconds per sample of each peer, and the ratio of
-    the times of the last peer and the first peer: median, smallest and largest.
+    Returns the number of timed samples, and the microseconds per sample of each peer. Also returns
+    the median, smallest and largest ratio of the last peer's time to the first peer's time.
     """
     count = n - min(WARM_START, n) if call == "learn, later" else n
     us = [1e6 * median(runs, peer, call) / count for peer in peers]

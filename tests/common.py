@@ -61,7 +61,7 @@ def weights_of(n, seed):
 
 
 def restored(model):
-    """Return a copy of a model by its pickle; unpickling runs all checks."""
+    """Return a copy of a model, pickled and unpickled; unpickling runs all checks."""
     return pickle.loads(pickle.dumps(model))
 
 
@@ -79,7 +79,7 @@ def stream(n, seed=0, names=("a", "b"), n_classes=2):
 
 
 def has_probabilities(model):
-    """Return whether a classifier predicts probabilities; with the hinge loss it does not."""
+    """Return whether a classifier predicts probabilities; hinge-loss classifiers do not."""
     return getattr(model, "loss", None) != "hinge" and not isinstance(model, rm.DualOGDClassifier)
 
 

@@ -1,4 +1,6 @@
-"""Call all public classes with random events; only documented errors may be raised.
+"""Call all public estimators except wrappers with random events.
+
+Also call public functions. Only documented errors may be raised.
 
 With `RIVER_MONDRIAN_CHECKS=1` a wrong index inside a kernel raises an error.
 """
@@ -154,13 +156,13 @@ def learn(model: Any, x: Row, y: Any) -> None:
 
 
 def weight_of(model: Any, x: Row) -> float:
-    """Return the weight with which a forest learns a sample."""
+    """Return the weight with which a model learns a sample; it is 1 for most models."""
     is_weighted = isinstance(model, FOREST_CLASSIFIERS) and model.n_estimators % 2 == 0
     return WEIGHTS[len(repr(x)) % len(WEIGHTS)] if is_weighted else 1.0
 
 
 def forget(model: Any, sample: tuple[Row, Any]) -> None:
-    """Remove a sample from a forest that has learned it."""
+    """Remove a sample from a model that has learned it."""
     x, y = sample
     w = weight_of(model, x)
     try:

@@ -114,7 +114,7 @@ def test_posteriors_of_a_built_tree_are_the_twins(
 @given(st.integers(0, 2**20), st.integers(2, 60), st.integers(1, 6), st.booleans())
 @settings(max_examples=50)
 def test_online_statistics_are_those_of_a_replay(seed, n, places, weighted):
-    """Cuts come in any order: duplicates, conflicting cuts, new parents, splits of leaves."""
+    """Trees have duplicates, conflicting cuts, new parents and splits of leaves, in any order."""
     rng = np.random.default_rng(seed)
     X = rng.random((n, 2)).astype(np.float32).astype(float)
     X = X[rng.integers(0, max(1, n * places // 6), n)]
@@ -235,7 +235,7 @@ def test_one_candidate_gives_the_law_of_the_exact_forest(seed, rebuilt):
 
 
 def shape_of(read):
-    """Return summaries of a tree whose distributions are compared."""
+    """Return numbers that summarize a tree; tests compare the distributions of these numbers."""
     root, n_leaves = read[0], sum(node.is_leaf for node in read)
     below = min((node.time for node in read if node.depth == 2), default=9.9)
     return [root.time, root.dim, n_leaves, max(node.depth for node in read), below]

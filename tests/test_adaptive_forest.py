@@ -227,7 +227,7 @@ def test_predictions_are_there_while_trees_are_built(monkeypatch):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
 def test_an_interrupted_batch_leaves_the_model(monkeypatch, error):
-    """After an interruption threads may still read the trees, so later changes wait for them."""
+    """After an interruption, threads may still read the trees, so later changes wait for them."""
     data = stream(700)
     model = fed(data[:400], n_jobs=2)
     same = copy.deepcopy(model)

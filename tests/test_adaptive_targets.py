@@ -50,7 +50,7 @@ def grown(X, y, n_trees=10, n_candidates=15, seed=0, max_samples=5000, weights=N
 
 
 def read_all(trees, X, weights=None):
-    """Yield the slot, the nodes and the reference's means of each tree of all samples."""
+    """Yield the slot, the nodes and the reference's means of each tree that learns all samples."""
     for number, slot in enumerate(trees.schedule.of_role(LONG)):
         read = trees.reader.read(number)
         targets = trees.reader.column("points", "targets")[:, trees.trees[slot].learns]

@@ -1,7 +1,7 @@
 """Tests that an interruption leaves a model in its state before or after the call.
 
-The suite attacks one event of each mechanism. With `ATTACK_EVERY=n` all events are attacked, at
-every n-th line.
+The suite attacks one event of each mechanism. With `ATTACK_EVERY=n`, all events are attacked, at
+every n-th line or more often.
 """
 
 import contextlib
@@ -104,7 +104,7 @@ def test_exceptions_and_failing_allocations_while_reading(kind, name):
     judge.allocations(state, lambda model: moments.read(model, name))
 
 
-# All configurations that learn frames, after this many samples.
+# All configurations that learn frames, after several numbers of samples.
 BATCHES = [
     (kind, n)
     for kind, (cls, _) in moments.KINDS.items()
@@ -187,7 +187,7 @@ def test_a_loss_that_raises_an_error_raises_it_once(kind):
 
 
 def test_a_loss_that_raises_in_replays():
-    """Each new map learns the stored samples again, which raises the error of a sample once."""
+    """Each new map learns the stored samples again, and raises the refused sample's error once."""
     model, n_errors = OGDRegressor(moments.forest("isolation", 0), Refusing()), 0
     for i, (x, y, _) in enumerate(moments.samples(60)):
         try:

@@ -61,7 +61,7 @@ class Odds(base.Classifier):
 
 
 def follow(model, samples, predict, delay=0):
-    """Return the prediction of each sample, which is learned after `delay` later samples."""
+    """Predict each sample, learn it after `delay` later samples, and return the predictions."""
     found = []
     for i, (x, _) in enumerate(samples):
         found.append(predict(model, x))
@@ -287,9 +287,9 @@ class Latest(base.Regressor):
 
 
 def in_turn(delay=0, share=0.0, first=0):
-    """Predict each sample, and learn it after `delay` others; a share of the labels is missing.
+    """Yield calls that predict each sample, and learn it after `delay` others.
 
-    Labels before the label of sample `first` are missing.
+    A share of the labels, and all labels before the label of sample `first`, are missing.
     """
     rng = random.Random(1)
     for t in itertools.count():
@@ -299,7 +299,7 @@ def in_turn(delay=0, share=0.0, first=0):
 
 
 def in_any_order(delay):
-    """Predict each sample, and learn it after up to `delay` others."""
+    """Yield calls that predict each sample, and learn it after fewer than `delay` others."""
     rng = random.Random(1)
     due = defaultdict(list)
     for t in itertools.count():
@@ -310,7 +310,7 @@ def in_any_order(delay):
 
 
 def in_batches(size, share):
-    """Predict `size` samples, and learn them; a share of the labels is missing."""
+    """Yield calls that predict `size` samples, and learn them; some labels are missing."""
     rng = random.Random(1)
     for start in itertools.count(0, size):
         yield from (("predict", t) for t in range(start, start + size))
@@ -320,7 +320,7 @@ def in_batches(size, share):
 
 
 def ahead(horizon):
-    """Predict the next samples, and learn one of them."""
+    """Yield calls that predict the next `horizon` samples, and learn the first of them."""
     for t in itertools.count():
         yield from (("predict", i) for i in range(t, t + horizon))
         yield "learn", t

@@ -60,7 +60,7 @@ def samples(n, seed=0, missing=0.1):
 
 
 def learn(name, model, pairs):
-    """Let a model learn samples (some kinds with weights); return the model."""
+    """Let a model learn samples (with weights for the name "weights"); return the model."""
     weights = (1.0, 1.5, 2.0) if name == "weights" else (1.0,)
     return fed(model, [(*pair, w) for pair, w in zip(pairs, itertools.cycle(weights))])
 
@@ -86,7 +86,7 @@ def test_places_are_uniform_and_independent(seed):
     at = itertools.product(range(300), (0, 1), map(level_of, map(str, range(12))))
     grid = np.array([place_of(places, *one) for one in at]).reshape(300, 2, 12)
     assert stats.kstest(grid.ravel(), "uniform").pvalue > 1e-4
-    # Positions of the levels of a feature, over the features of a tree, and over trees.
+    # Pairs of positions: for two levels of a feature, for two features, and for two trees.
     pairs = (grid[:, :, :-1], grid[:, :, 1:]), (grid[:, 0], grid[:, 1]), (grid[:-1], grid[1:])
     for first, second in ((one.ravel(), other.ravel()) for one, other in pairs):
         cells = np.histogram2d(first, second, 4, [[0, 1], [0, 1]])[0]
@@ -154,7 +154,7 @@ def test_frames_are_learned_and_predicted_as_mappings(name, backend):
     many = np.asarray(by_frame.predict_many(frame)).tolist()
     one = [model.predict_one(x) for x, _ in pairs]
     if name in ("gaussian", "mean", "ridge"):
-        # The linear model adds the rows of a batch in another order.
+        # The tolerance allows batches to add numbers in another order.
         assert many == pytest.approx(one, rel=1e-9, abs=1e-12)
     else:
         assert many == one
@@ -297,7 +297,10 @@ def test_levels_are_the_same_in_every_process():
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("group", [EQUAL[6], EQUAL[9], EQUAL[11], EQUAL[12], EQUAL[15], EQUAL[17]])
 def test_values_of_all_types_are_levels_of_categorical_columns(name, group):
-    """The columns of a frame may hold them at once, mappings once the feature is a category."""
+    """A categorical column may have these values at any time.
+
+    A mapping may have these values only after the feature has become a category.
+    """
     other = ("b", 2) if isinstance(group[0], tuple) else "other"
     column = np.fromiter([group[0], other, None] * 5, dtype=object)
     frame = pd.DataFrame({"a": pd.Categorical(column)})

@@ -131,7 +131,7 @@ def equal(one, other):
 
 
 def state(model, folder):
-    """Return the content of a model's file, or its pickle if files cannot hold the model."""
+    """Return a model's state as bytes: its file, or a pickle if files cannot hold the model."""
     if isinstance(model, rm.RandomCutForest):
         # Earlier samples are mappings, whose order does not matter. Pickling the model completes
         # pending work. Parts are pickled separately, because a pickle may share equal objects.

@@ -159,7 +159,7 @@ def test_pickles_without_a_stamp_are_refused():
 @models
 @pytest.mark.parametrize("n", [3, 40])
 def test_models_own_all_arrays_that_they_write_to(name, n):
-    """Other picklers than Python's may leave arrays in memory that they own."""
+    """Other picklers than Python's may leave arrays in memory that the pickler owns."""
     model, buffers = learned(name, n), []
     state = pickle.dumps(model.__getstate__(), 5, buffer_callback=buffers.append)
     for kind in (bytes, bytearray):

@@ -181,8 +181,8 @@ def test_shared_memory_and_memory_of_the_device_change_nothing(cells_of):
     members = partitions(300, 13, 30)
     expected, xp = cells_of(X, pool, members)
     assert xp.launched["scan_tiles"][10] == 13
-    # Memory of 48 KiB holds the minima of 7 partitions. With 40 KB free, kernels process a few rows
-    # at once.
+    # Memory of 48 KiB holds the minima of 7 partitions, so the last group has 6 of 13 partitions.
+    # With 40 KB free, kernels process a few rows at once.
     for options in ({"shared": 48 << 10}, {"free": 40_000}):
         got, xp = cells_of(X, pool, members, **options)
         assert xp.launched["scan_tiles"][10] == (6 if "shared" in options else 13)

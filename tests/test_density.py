@@ -121,7 +121,7 @@ def test_forest_is_the_twin(dims, lifetime, start, estimator):
         assert forest.density_one(mapping(x)) == pytest.approx(expected, rel=rel)
         if expected > 0.0:
             continue
-        # The last cells with a sample count as if they had one sample.
+        # The last cells that contained a sample count as if they had one sample.
         empty += 1
         volumes = []
         for root in roots:

@@ -21,7 +21,7 @@ from river_mondrian.posteriors.labels.label_trees import LabelTrees
 # Level for each test of a distribution; each test divides it by the number of its comparisons.
 LEVEL = 0.01
 SEEDS = range(6)
-# The directions of Figure 1 and Example 2.1 are (1, 0), (0, 1) and (1, 1).
+# The directions of Figure 1 and Example 2.1 (O'Reilly and Tran 2022) are (1, 0), (0, 1) and (1, 1).
 THREE_ROWS = np.array([[1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]])
 THREE = [{"a": a, "b": b} for a, b in THREE_ROWS.tolist()]
 

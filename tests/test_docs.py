@@ -30,7 +30,7 @@ PAPERS = [page for page in PAGES if page.parent.name == "papers" and page.stem !
 
 
 def name_of(page):
-    """Return the path of a page as in links."""
+    """Return a page's path relative to `DOCS`, or to `ROOT` if the page is outside of `DOCS`."""
     return page.relative_to(DOCS if DOCS in page.parents else ROOT).as_posix()
 
 

@@ -96,7 +96,7 @@ class Later(Passing):
     "model", [Passing(3, seed=1), Placed(3, 5.0), Tagged("a", loss="hinge", seed=2), Later(2)]
 )
 def test_subclasses_may_pass_arguments_on(model):
-    """Their pickles, copies and clones have the parameters of the parent class."""
+    """Pickles, copies and clones of subclasses have the parameters of the parent class."""
     model.learn_one({"a": 1.0}, 1)
     for other in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model), model.clone()):
         assert type(other) is type(model)

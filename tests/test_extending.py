@@ -87,7 +87,8 @@ def expected_range(nodes, ends, x, number=0, weight=1.0):
     return found
 
 
-# Lifetime, whether inputs are scaled, and the factor by which they grow: then trees are redrawn.
+# Lifetime, whether inputs are scaled, and the factor by which they grow. If inputs grow, trees are
+# redrawn.
 CASES = [(1.0, False, 1.0), (4.0, False, 1.0), (4.0, True, 1.0), (4.0, True, 32.0)]
 
 

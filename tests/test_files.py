@@ -197,7 +197,7 @@ def test_what_cannot_be_saved_is_named(path):
 
 
 def nested(n):
-    """Return a dict with `n` lists and dicts within each other."""
+    """Return a dict that contains `n` nested lists and dicts."""
     value = {}
     for i in range(n - 1):
         value = {"a": value} if i % 2 else [value]

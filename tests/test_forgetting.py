@@ -102,7 +102,7 @@ def test_the_law_is_kept_by_learning_and_forgetting(params, seed):
 
 
 def stream(n, seed=0, missing=0.0, places=0, levels=False, at=None):
-    """Return samples with labels; from sample `at` on, features have other units."""
+    """Return samples with labels; from sample `at` on, one feature has another unit."""
     rng = np.random.default_rng(seed)
     X = rng.random((places or n, 3))
     X = X[rng.integers(0, places, n)] if places else X
@@ -137,7 +137,7 @@ PARAMS |= {"directions": {"directions": 4}, "unscaled": {"scale": False}, "windo
 @kinds
 @pytest.mark.parametrize("params", list(PARAMS))
 def test_learning_and_forgetting_in_any_order(cls, params, seed):
-    """Weights other than 1 come late, in a window without equal samples."""
+    """In a window, weights other than 1 come late, and no samples are equal."""
     is_window = params == "window"
     missing = 0.0 if is_window or params == "lifetime" else 0.4
     model = cls(2, seed=1, **PARAMS[params])

@@ -263,7 +263,7 @@ def levelled(n, seed=0):
 @pytest.mark.parametrize("missing", ["unknown", "zero"])
 @pytest.mark.parametrize("name", MAKERS)
 def test_levels_are_explained(name, missing):
-    """Contributions add up, and an informative category has the largest importance."""
+    """Contributions add up, and an informative category is more important than a random one."""
     model = MAKERS[name](4, missing=missing, seed=1)
     for i, (x, y) in enumerate(levelled(500)):
         model.learn_one(x, y, 0.5 + i % 3 if "weighted" in name else 1.0)

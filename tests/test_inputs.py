@@ -69,7 +69,7 @@ def model(request):
 
 @pytest.mark.parametrize("kind", ["M8[ns]", "m8[ns]", "m8[as]"])
 def test_times_that_numpy_turns_into_whole_numbers_are_refused(model, kind):
-    """They are refused if other values are numbers, too, and as arrays without axes."""
+    """Times are also refused beside numbers, and as arrays without axes."""
     time = np.array(5, dtype=kind)
     before = pickle.dumps(model)
     for x in ({"a": time[()], "b": 0.5}, {"a": 1, "b": time[()]}, {"b": time}, {"a": time, "b": 0}):
@@ -148,7 +148,8 @@ def row_of_a_database():
 
 
 def test_any_mapping_is_read_as_its_dict(model):
-    counted = collections.Counter({"c": 1, "d": 2})  # As many keys as known features, but others.
+    # As many keys as known features, but other keys.
+    counted = collections.Counter({"c": 1, "d": 2})
     default = collections.defaultdict(float, {"a": 0.5, "c": 1.0})
     series = pd.Series({"a": 0.5, "c": 0.25})
     question = {"a": 0.5, "b": 0.2, "c": 1, "d": 1}

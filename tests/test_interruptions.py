@@ -43,7 +43,7 @@ def test_signals_while_a_model_learns(name, n):
     signals.attack(*given, SIGNALS, np.random.default_rng(n))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs limits of memory that hold")
+@pytest.mark.skipif(sys.platform != "linux", reason="needs enforced limits of memory")
 @pytest.mark.parametrize("name", ["classifier", "regressor", "means", "adaptive"])
 def test_memory_that_is_short(name):
     state = pickle.dumps(learned(name, 20))

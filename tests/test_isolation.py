@@ -37,7 +37,7 @@ def frame(rows):
 
 
 def built(rows, pool_size=None, **params):
-    """Let a map learn rows, and empty samples until it is complete; return the map."""
+    """Let a map learn rows, and then the first row until the map is complete; return the map."""
     features = fed(IsolationFeatures(pool_size=pool_size or len(rows), **params), rows)
     while not features.frozen:
         features.learn_one(rows[0])
@@ -134,7 +134,7 @@ def test_values_whose_squares_single_precision_does_not_hold(monkeypatch, way, u
 
 
 def exact_kernel(method, pool, x, y, psi):
-    """Return the average of the kernel over all subsets (Equation 1)."""
+    """Return the average of the kernel over all subsets (Ting et al. 2021, Equation 1)."""
     total = 0.0
     subsets = list(itertools.combinations(range(len(pool)), psi))
     for subset in subsets:

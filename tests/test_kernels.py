@@ -205,7 +205,7 @@ def test_a_missing_value_follows_both_sides(seed):
 
 
 def features_of(root, X, n_points):
-    """Return summaries of a tree whose distributions are compared."""
+    """Return numbers that summarize a tree; tests compare the distributions of these numbers."""
     routed = naive.leaves(naive.route(root, X))
     return [
         # Time, dimension and position of the first cut.

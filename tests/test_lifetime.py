@@ -118,7 +118,10 @@ def test_parts_begin_with_the_weight_of_their_cell():
 
 
 def test_the_cuts_are_those_of_mondrian_processes(seed):
-    """Time, feature and position of the first cut have the distributions of section 2.2."""
+    """The first cut has the distributions of section 2.2 (Balog et al. 2016).
+
+    The test compares the time, the feature and the position of the cut.
+    """
     X, n = np.random.default_rng(seed).random((20, 2)) * [1.0, 3.0], 600
     path = lifetime_path(X, np.zeros(20), 20.0, n_partitions=n, learners=["forest"], seed=seed)
     # The lower part of a cut cell keeps the number of the cell. So the first cut of a partition is

@@ -255,7 +255,7 @@ def test_a_weaker_change_of_another_feature_is_listed(seed, how):
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
 @pytest.mark.parametrize("every", [20, 100])
 def test_no_feature_is_listed_with_negative_evidence(every):
-    """Long after the start, the bar of an alarm is below the evidence 0 of no change."""
+    """Long after the start, the bar of an alarm is below 0, the log evidence without a change."""
     listed = []
     for seed in range(4):
         rng = np.random.default_rng(seed)

@@ -47,7 +47,10 @@ class Twins:
         self.n_windows = 0
 
     def compare(self, x):
-        """Compare the predictions of a sample, and count the windows that differ from others."""
+        """Compare the predictions of a sample with the twin's.
+
+        `n_windows` is the largest number of different predictions of one sample by all windows.
+        """
         model, twin = self.model, self.twin
         model.predict_proba_one(x)
         trees, n_classes = model._trees, len(model.classes)

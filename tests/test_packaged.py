@@ -16,7 +16,7 @@ from river_mondrian.compiling.kernels import COMPILES
 
 pytestmark = [
     pytest.mark.skipif(not COMPILES, reason="nothing is compiled"),
-    pytest.mark.skipif(sys.platform == "win32", reason="paths are others there"),
+    pytest.mark.skipif(sys.platform == "win32", reason="paths differ on Windows"),
 ]
 
 PACKAGE = Path(river_mondrian.__file__).parent

@@ -208,7 +208,7 @@ def test_the_widest_interval():
 
 
 def test_the_score_of_a_point_and_a_distribution():
-    """The score is the integral of (F(x) - 1{x >= y})^2, of which the point has a jump."""
+    """The score is the integral of (F(x) - 1{x >= y})^2, where F jumps at the point."""
     law, y = LAWS["point and t"], 4.0
 
     def square(x):

@@ -1,4 +1,4 @@
-"""Tests of the names of numba that its documentation does not name (`records.private`)."""
+"""Tests of the undocumented names of numba that the package uses (`records.private`)."""
 
 import ast
 import json
@@ -33,7 +33,8 @@ REQUIRED, IN_PASSES, IN_CACHE = (
 PASSES = [*private.PASSES_BEFORE_LOWERING, private.LAST_PASS]
 OPTIONAL = sorted({*PASSES, *IN_PASSES, *IN_CACHE})
 
-# Modules of numba, and names in them, that its documentation of extending and caching names.
+# Modules of numba, and names in these modules, that numba's documentation of extending and caching
+# mentions.
 DOCUMENTED = {
     "numba": {"config", "njit", "typeof", "types", "__version__"},
     "numba.core": {"cgutils", "compiler", "compiler_machinery", "config", "ir", "untyped_passes"},
@@ -147,7 +148,7 @@ def test_without_a_name_of_the_cache_every_process_compiles(tmp_path, usual, how
 def test_without_one_name_results_are_the_same(tmp_path, usual, name, model):
     found, told = in_process(tmp_path, "missing", model, [name])
     np.testing.assert_allclose(found, usual(model), rtol=1e-9)
-    # Numba's C functions usually exist already, so this name may not be used.
+    # Numba's C functions usually exist already, so the name `refresh` may remain unused.
     assert told.count(CHANGED) == 1 or name == "refresh"
 
 
@@ -185,7 +186,7 @@ def test_code_that_calls_a_function_which_is_not_there_is_refused():
 
 
 def test_functions_of_users_keep_numbas_code():
-    """The package registers code for numba's functions of its own types only."""
+    """The package registers code for operators and functions only with the package's types."""
 
     def is_ours(value):
         bases = getattr(value, "__mro__", None) or [type(value)]

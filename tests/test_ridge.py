@@ -26,7 +26,7 @@ SETTINGS = {
 }
 
 
-# All settings with cells, and all other maps with the default setting.
+# Pairs of a map and a setting; each setting occurs with at least one of the two maps.
 PAIRS = [("cells", setting) for setting in ("default", "paper", "capped")]
 PAIRS += [("fourier", setting) for setting in ("default", "no intercept", "noise")]
 

@@ -79,7 +79,7 @@ def test_weights_are_those_of_dense_least_squares(n, missing):
     run(own, X, y, weights, sizes)
     # No new columns are pending.
     assert own.record.stage == rec.IDLE
-    # Far targets would be clipped; only replayed targets are far.
+    # No target is clipped, because none is far from its prediction or from the other targets.
     record, design = design_of(own)
     F, ages = rows_of(design, X), np.arange(n)[::-1]
     targets = np.array([y - design["shift"]] * rec.N_SOLVED)

@@ -32,7 +32,7 @@ FORESTS = {
     "targets of levels": lambda: rm.MondrianForestRegressor(N_TREES, seed=1),
     "means": lambda: rm.MondrianForestRegressor(N_TREES, lifetime=grow, posterior="mean", seed=1),
 }
-# In these models the first samples have a category.
+# In these models, the first samples have a category.
 CATEGORIES = ("categories", "targets of levels", "means")
 forests = pytest.mark.parametrize("name", FORESTS)
 

@@ -191,7 +191,10 @@ def test_calls_that_are_prepared_within_a_change_are_forgotten_with_it(name):
 
 @models
 def test_public_methods_hold_the_lock(name):
-    """Only some methods of classifiers take no lock, because they use separate buffers."""
+    """Besides `clone` and `warmup`, only some methods of classifiers take no lock.
+
+    These methods use separate buffers, and rely on the global interpreter lock.
+    """
     model, lock = learned(name, 40), mock.MagicMock()
     lock._is_owned.return_value = False
     model._lock = lock

@@ -472,7 +472,7 @@ def test_a_unit_that_is_a_billion_times_larger_is_followed(window, factor):
 @pytest.mark.parametrize("start, step", [(1.7e9, 60.0), (1.7e9, 219_000.0), (1e12, 2.0**-12)])
 @pytest.mark.parametrize("window", [None, 1440])
 def test_times_that_differ_have_values_that_differ(window, start, step):
-    """A day of minutes, ten years, and a large offset with a small range."""
+    """In the window: a day of minutes, ten years, and a large offset with a small range."""
     model = rm.MondrianForestClassifier(2, window=window, seed=0)
     for i in range(4000):
         model.learn_one({"t": start + step * i}, i % 7 == 0)

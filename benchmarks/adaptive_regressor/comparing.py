@@ -93,7 +93,7 @@ def _table(
 
 
 def _report_best(report: Report, results: Results, what: str, own: str) -> None:
-    """Report each stream's best peer, and count streams on which the model is at least as good."""
+    """Report each stream's best peer, and count streams on which the model is as good or better."""
     rows, ahead = [], 0
     for stream, found in results.items():
         scores = {model: mean_of(runs, what) for model, runs in found.items()}

@@ -22,8 +22,9 @@ CRPS_EVERY = 10
 def run(model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any]) -> Iterator[str]:
     """Predict each sample, learn it after `delay` other samples, and write the scores.
 
-    The first prediction is 0. Yields after each block of samples. Scores of distributions exclude
-    the first tenth of the samples. An error ends the run; `out` then has only "failure".
+    Predictions before the first sample is learned are 0. Yields after each block of samples. Scores
+    of distributions exclude the first tenth of the samples. An ArithmeticError ends the run; `out`
+    then has only "failure".
     """
     regressor, n, seconds = model.make(seed), len(samples), 0.0
     errors, logs, crps, widths = [], [], [], []

@@ -164,7 +164,7 @@ AHEAD = 12
 
 
 def _ahead(data: DataFolder) -> Stream:
-    """Return a series, to be predicted 12 steps ahead from its latest values and the time.
+    """Return a series, to be predicted 12 steps ahead from earlier values and the time.
 
     A day has 24 steps, and a week 7 days. The level and the size of the daily season drift.
     """

@@ -32,12 +32,15 @@ SEEDS = 3
 
 
 def _python() -> str | None:
-    """Return the interpreter with CapyMOA; if there is none, print the reason and return None."""
+    """Return the interpreter that CAPYMOA_PYTHON names.
+
+    If the variable is not set, or there is no Java, print the reason and return None.
+    """
     python = os.environ.get("CAPYMOA_PYTHON", "")
     if not python:
-        print("capymoa: skipped, CAPYMOA_PYTHON is no interpreter with CapyMOA", flush=True)
+        print("capymoa: skipped, because CAPYMOA_PYTHON is not set", flush=True)
     elif shutil.which("java") is None:
-        print("capymoa: skipped, there is no java on the path", flush=True)
+        print("capymoa: skipped, because there is no java on the path", flush=True)
     else:
         return python
     return None

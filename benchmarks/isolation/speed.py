@@ -31,7 +31,10 @@ def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str
 
 @numba.njit(fastmath=True)
 def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
-    """Return the sum of the dot products of weights and rows of t psi features, each 0 or 1."""
+    """Return the sum over rows of the dot product of weights and features, which are 0 or 1.
+
+    A row has t psi features.
+    """
     total = 0.0
     for row in range(len(cells)):
         for k in range(cells.shape[1]):

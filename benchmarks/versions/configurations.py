@@ -233,8 +233,8 @@ def outputs(name: str, n: int) -> Array:
     """Return all outputs of a configuration as float64.
 
     Each sample is predicted and then learned. In the middle, the model is pickled, copied and, if
-    it is an exact forest, resampled. At the end, batches and distant samples are predicted, and the
-    nodes of the first tree are read.
+    it has the method, resampled. At the end, batches and distant samples are predicted. If the
+    model has `to_dataframe`, the nodes of the first tree are read.
     """
     if name in FUNCTIONS:
         return np.array([number for one in FUNCTIONS[name](n) for number in flat(one)])

@@ -29,7 +29,7 @@ def times(factor: float, of_length: Source) -> Source:
 
 @source
 def labelled(n: int, d: int, k: int = 3, decimals: int = 12) -> Stream:
-    """Return two clusters per class, in features of different units, with 5 % wrong labels."""
+    """Return two clusters per class, in features of different units, with 5 % random labels."""
     rng = np.random.default_rng(1)
     X, which = _clusters(rng, n, d, 2 * k)
     X *= 10.0 ** rng.integers(-2, 3, size=d)

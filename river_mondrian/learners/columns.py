@@ -1,7 +1,8 @@
 """Distances from a sample to stored samples, whose inputs are columns in single precision.
 
-A distance is a sum of terms, one for each input. The functions add one input's terms to the
-distances to all samples of a range, because loops over a contiguous column use vector units.
+A distance is a sum of terms, one for each input. The functions `add_...` add the terms of one or
+four inputs to the distances to all samples of a range. So loops run over contiguous columns, and
+can use vector units.
 """
 
 import math
@@ -13,7 +14,8 @@ from ..compiling.kernels import always_inline
 from ..limits import LARGEST, LEAST_LEVEL
 from ..records import Float32s, Float64s, Int32s
 
-# A term grows logarithmically beyond this difference of two values, in units of the input's width.
+# A term that is not squared grows logarithmically beyond this difference of two values, in units of
+# the input's width.
 CAP = 10.0
 
 # Arrays of distances.
@@ -22,10 +24,10 @@ Distances = TypeVar("Distances", Float32s, Float64s)
 
 @always_inline
 def stored_value(value: float, origin: float, is_level: bool) -> float:
-    """Return the stored form of a value: its difference from the input's origin.
+    """Return the stored form of a value: its difference from the input's origin, clipped.
 
-    A level of a category is stored as code / LEAST_LEVEL - 1. An absent category has the value 0 if
-    `missing` is "zero". The value 0 becomes a separate level, -1.
+    The bounds are +-LARGEST. A level of a category is stored as code / LEAST_LEVEL - 1. An absent
+    category has the value 0 if `missing` is "zero". The value 0 becomes a separate level, -1.
     """
     if is_level:
         return value / LEAST_LEVEL - 1.0
@@ -94,9 +96,9 @@ def add_numbers(
 ) -> None:
     """Add a numerical input's terms to `n` distances.
 
-    The term of a difference d is (rate d)^2 if `is_squared`. Otherwise the term is a = |rate d|, or
-    CAP (1 + log(a / CAP)) if a > `CAP`. Terms have the type of `rate`. A missing value adds nothing
-    to a distance. `missing` counts missing values.
+    The term of a difference d is (rate d)^2 if `is_squared`, or infinite beyond LARGEST. Otherwise
+    the term is a = |rate d|, or CAP (1 + log(a / CAP)) if a > `CAP`. Terms have the type of `rate`.
+    A missing value adds nothing to a distance. `missing` counts missing values.
     """
     # `is_squared` is a constant of each caller, so the compiler removes the branch.
     limit, zero = LARGEST if is_squared else CAP, rate - rate

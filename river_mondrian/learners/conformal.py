@@ -3,7 +3,8 @@
 The first samples are stored as the *reference*, which determines score functions. A *channel* is
 one score of each later sample. The channels of the inputs are:
 
-- a value; for a category, an indicator of each level, and an indicator of all other levels;
+- a value; for a category, an indicator of each of the `MOST_LEVELS` most frequent levels, and an
+  indicator of all other levels;
 - dependence: a value minus its mean over the `N_NEAR` stored samples that are nearest in the other
   features; for a category, the number of these samples with another level;
 - presence: whether the feature has a value;
@@ -117,14 +118,14 @@ class Monitor(rec.Record):
     n_levels: rec.Int64s = rec.sized("n_inputs", bounds=rec.Bounds(0, MOST_LEVELS))
     dependent: rec.Int64s = rec.sized("n_dependent", bounds=rec.Bounds(0, below="n_inputs"))
     levels: rec.Float64s = rec.sized("n_channels")
-    # Cuts and counts of bins: a row for each channel, but for the relation a row for each label or
-    # third. Bounds of the thirds of the neighbours' mean targets.
+    # Cuts and counts of bins: a row for each channel. Instead, the relation has a row for each
+    # label, or for each channel and third. Bounds of the thirds of the neighbours' mean targets.
     cuts: rec.Float64s = rec.sized("n_rows", N_CUTS)
     counts: rec.Int32s = rec.sized("n_rows", N_BINS)
     thirds: rec.Float64s = rec.sized(2)
-    # The evidence at which each kind raises an alarm. Edges of the cells and memories of each
-    # channel. For each bettor: R, the CUSUM of its bets, and the number of the sample at which this
-    # sum began.
+    # The evidence at which each kind raises an alarm. The edges of cells and the memories of each
+    # channel. For each bettor: R, the product of its latest factors, and the number of the sample
+    # at which this product began. As in CUSUM, the product begins again at 1 once it is at most 1.
     bars: rec.Float64s = rec.sized(len(CHANGES))
     edges: rec.Float64s = rec.sized("n_channels", N_EDGES)
     memories: rec.Float64s = rec.sized("n_channels", N_RANK_MEMORIES, N_NUMBERS)
@@ -413,7 +414,7 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
 
 @batch_kernel
 def score_reference(m: Monitor, out: rec.Float64s) -> int:
-    """Write each stored sample's scores relative to the other stored samples to `out`.
+    """Score each stored sample against the other stored samples, and write the scores to `out`.
 
     `out` has a row for the dependence of each feature, and a last row for the neighbours' mean y.
     """

@@ -4,7 +4,8 @@ The three discriminants are two softmax regressions on standardized inputs and n
 regression takes small steps, and the other takes large steps. AdaGrad trains both regressions
 (Duchi, Hazan and Singer 2011), with one sum of squared gradients for all weights of a regression.
 Naive Bayes assumes normally distributed inputs with the same variances in all classes. So the
-log-odds of naive Bayes are linear functions of the inputs.
+log-odds of naive Bayes are linear functions of the inputs, except where squared distances are
+clipped (`LARGEST_SQUARE`).
 
 The discriminants read raw inputs, estimate the means and variances of inputs, and ignore missing
 values. For a categorical input, the regressions have a weight for each level, and naive Bayes a
@@ -153,9 +154,9 @@ class LinearDiscriminantsRecord(Record):
     # `class_counts` has the total weight of the samples of each class.
     class_counts: Float64s = sized("width", "columns")
     class_means: Float64s = sized("width", "columns")
-    # Number and positions of the categorical inputs. The three arrays of levels have both
-    # regressions' weights and the samples' total weight, with a row for each value of the hash and
-    # a column for each class.
+    # Number and positions of the categorical inputs. The three arrays of levels have a row for each
+    # value of the hash, and a column for each class. The arrays have both regressions' weights, and
+    # the total weight of samples.
     n_categories: Int64 = stored(Bounds(0, below="columns"))
     categories: Int64s = derived()
     small_levels: Float64s = sized("n_level_rows", "width")
@@ -490,8 +491,8 @@ class LinearDiscriminants(Learned[LinearDiscriminantsRecord]):
     def follow_drift(self) -> None:
         """Reset steps to their initial size, and forget the samples of naive Bayes.
 
-        Keep the regressions' weights and the inputs' moments. A second call right after the first
-        changes nothing.
+        Keep the regressions' weights and the moments of numerical inputs. A second call right after
+        the first changes nothing.
         """
         learned = self.learned
         self.record.small_squares = self.record.large_squares = 0.0

@@ -201,10 +201,11 @@ class DriftWatchRecord(Adwin):
 
 @link_by_name
 def watch(errors: DriftWatchRecord, error: float, n_to_keep: int, n_samples: int) -> int:
-    """Learn the latest error, and return the number of samples to keep, or 0 without a drift.
+    """Learn the latest error, and return the number of samples to keep after a drift.
 
-    `n_to_keep` is the number of samples to keep if a detector outside the package has detected a
-    drift, and otherwise 0. The result is at most `n_samples`.
+    Return 0 if no drift is detected, or if errors have not increased. `n_to_keep` is the number of
+    samples to keep if a detector outside the package has detected a drift, and otherwise 0. The
+    result is at most `n_samples`.
     """
     n_errors = errors.n_errors + 1
     mean = errors.mean + (error - errors.mean) / n_errors

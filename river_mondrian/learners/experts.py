@@ -12,9 +12,10 @@ AdaGrad learns the exponents a_e from the log loss (Duchi, Hazan and Singer 2011
 the sum of the squared gradients grows. The sum of the exponents is the pool's inverse temperature.
 The sum is 1 at first, and grows if all experts are underconfident.
 
-The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight.
-Otherwise one heavy sample would make all later steps small. The log loss in the fixed share is also
-multiplied by w / W. The loss bound of the fixed share assumes weights of at most 1.
+The gradient of a sample of weight w is multiplied by w / W, where W is the largest recent weight,
+and at least 1. Otherwise one heavy sample would make all later steps small. The log loss in the
+fixed share is also multiplied by w / W. The loss bound of the fixed share assumes weights of at
+most 1.
 """
 
 import math
@@ -55,7 +56,7 @@ class MixtureRecord(Record):
     # Exponent of each expert, and the sum of the exponent's squared gradients.
     exponents: Float64s = sized("n_experts")
     squares: Float64s = sized("n_experts")
-    # Weight of each expert but the last in the fixed share; the weights add up to 1.
+    # Weights in the fixed share, for all experts except the last; the weights add up to 1.
     shares: Float64s = sized("n_shared", bounds=Bounds(0.0, 1.0))
     # Largest weight of a sample, at least 1; it decays at each sample (FADING).
     largest_weight: Float64 = stored(Bounds(1.0, LARGEST_WEIGHT))
@@ -74,7 +75,7 @@ class MixtureRecord(Record):
 @helper
 @ordered_sums
 def relative_weight(weight: float, largest: float) -> tuple[float, float]:
-    """Return the new largest recent weight, and the ratio of `weight` to this largest weight."""
+    """Return the new largest recent weight, at least 1, and `weight` divided by this weight."""
     largest = max(weight, 1.0, (1.0 - FADING) * largest)
     return largest, weight / largest
 

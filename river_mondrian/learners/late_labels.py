@@ -5,7 +5,7 @@ may belong to a label. The module assumes that no delay is shorter than the shor
 counted in predictions. The label belongs to the latest prediction that is old enough, or to the
 oldest prediction if none is old enough. Older predictions of the sample are dropped, because their
 labels never came. The choice is correct if all labels have the same delay, even if labels are
-missing. Without equal samples that wait at the same time, it is always correct.
+missing. Without equal samples that wait at the same time, the choice is always correct.
 
 The first label belongs to the first prediction if they have equal samples. Otherwise earlier labels
 are missing, and the first label belongs to the latest prediction of its sample.
@@ -113,9 +113,10 @@ class WaitingPredictions:
     calls
         Names of the calls that have returned the latest prediction.
     least
-        Smallest number of predictions between a prediction and its label; None before any label.
+        Smallest number of predictions between a prediction without an id and its label; None before
+        any such label.
     longest
-        Largest number of labels between a prediction and its label.
+        Largest number of labels between a prediction without an id and its label.
     n_at_claim
         Number of labels up to the last label that had a stored prediction.
 
@@ -136,8 +137,9 @@ class WaitingPredictions:
     def _choose(self, entries: Entries, least: int) -> tuple[tuple[int, Any], Entries]:
         """Return the entry that a label belongs to, and all entries that are not older.
 
-        The entry is the latest entry that at least `least` predictions followed. Without such an
-        entry, it is the oldest. Predictions between the same two labels have the same age.
+        The label belongs to the latest entry that at least `least` predictions followed. Without
+        such an entry, the label belongs to the oldest entry. Predictions between the same two
+        labels have the same age.
         """
         if len(entries) == 1:
             return entries[0], entries
@@ -146,7 +148,10 @@ class WaitingPredictions:
         return chosen, tuple([pair for pair in entries if pair[1].n_learned >= chosen[1].n_learned])
 
     def latest(self, key: Hashable, n_learned: int) -> Any:
-        """Return a sample's latest prediction, or None if a label came after this prediction."""
+        """Return a sample's latest prediction, or None.
+
+        The result is None without a prediction, or if a label came after the prediction.
+        """
         entries = self.by_sample.get(key)
         return entries[-1][1] if entries and entries[-1][1].n_learned == n_learned else None
 
@@ -186,7 +191,10 @@ class WaitingPredictions:
         return add
 
     def to_claim(self, key: Hashable, n_learned: int) -> tuple[Any, Change]:
-        """Return the prediction for a sample's label, or None, and a change that removes it."""
+        """Return a sample's prediction for a label, or None, and a change that removes it.
+
+        The change also drops samples that have expired.
+        """
         entries = self.by_sample.get(key)
         if not entries:
             return None, lambda: self._expire(n_learned + 1)

@@ -88,7 +88,8 @@ class Learned(OwnsArrays, Generic[R]):
     def changed(self, learned: dict[str, NDArray[Any]], **attributes: Any) -> Self:
         """Return a copy with the given arrays and attributes, and with a separate record.
 
-        The copy shares all other arrays and attributes with the original.
+        The copy has new transient arrays, and shares all other arrays and attributes with the
+        original.
         """
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__ | attributes)

@@ -8,8 +8,8 @@ the pass reaches the end of its window.
 The distance of two samples is Euclidean. The difference of a numerical input is multiplied by the
 input's rate: 1 / standard deviation (`learners.discriminants`), or the rate in the ridge
 regressions. Different levels of a category have the difference 1. Inputs that do not vary, or are
-missing in the predicted sample, are ignored. If m of the other n inputs are missing in a stored
-sample, the sum of squares over the rest is multiplied by n / (n - m).
+missing in the predicted sample, are ignored. Let n be the number of the other inputs. If m of these
+are missing in a stored sample, the sum of squares over the rest is multiplied by n / (n - m).
 
 Let d_f be the distance of the farthest neighbour. A neighbour at distance d votes for its class
 with the weight 1 / (d + `SOFTENED` d_f). The weight of the neighbour's sample multiplies this vote.
@@ -42,7 +42,8 @@ N_NEAREST = 7
 # every part of the model.
 MOST_VALUES = 64_000
 MOST_INPUTS = 64
-# With a limit on the model's bytes, the bound is one stored value for this number of bytes.
+# With a limit on the model's bytes, the model also stores at most one value for this number of
+# bytes.
 VALUES_SHARE = 32
 # Constants of the votes (module docstring), and a distance that is added to avoid a division by 0.
 SOFTENED = 1e-3

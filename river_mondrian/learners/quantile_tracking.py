@@ -1,10 +1,10 @@
 """Thresholds of intervals and of sets of classes, which track quantiles of errors online.
 
 A threshold moves up if the score of a label is above the threshold, and down otherwise. Scores are
-scaled errors of targets, or log-odds of classes. The moves balance if the coverage is the requested
-coverage (Gibbs and Candès 2021). The first predictions (`N_NEEDED`) move no threshold. Thresholds
-are immutable: each update returns new thresholds. So a prediction that waits for its target keeps
-the thresholds that it used.
+scaled errors of targets, or negated log-odds of classes. The moves balance if the coverage is the
+requested coverage (Gibbs and Candès 2021). The first predictions (`N_NEEDED`) move no threshold.
+Thresholds are immutable: each update returns new thresholds. So a prediction that waits for its
+target keeps the thresholds that it used.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 Thresholds = tuple[float, ...]
 
-# Coverages with tracked thresholds. `at` interpolates thresholds of other coverages, and
-# extrapolates above 0.99.
+# Coverages with tracked thresholds, called levels. `at` interpolates thresholds of other coverages,
+# and extrapolates above 0.99.
 COVERAGES = (0.5, 0.8, 0.9, 0.95, 0.99)
 MIDDLE = len(COVERAGES)
 # Quantiles in ascending order: lower ends (the widest interval first), median, upper ends.
@@ -40,7 +40,7 @@ class Steering(NamedTuple):
     bound: float
 
 
-# Scores of intervals are scaled errors, and scores of sets are log-odds of classes.
+# Scores of intervals are scaled errors, and scores of sets are negated log-odds of classes.
 INTERVAL_STEERING = Steering(0.1, 20.0)
 SET_STEERING = Steering(0.3, 8.0)
 # Steps shrink to this fraction of the first steps.
@@ -59,7 +59,7 @@ def step(steering: Steering, n: int, delay: int) -> float:
 def moves(p: float) -> tuple[float, float]:
     """Return a threshold's moves after scores within and beyond the threshold.
 
-    The moves are subgradients of the pinball loss, divided by their standard deviation. So
+    The moves are negative subgradients of the pinball loss, divided by their standard deviation. So
     thresholds of large coverages move as fast as other thresholds. For the median, moves are -1 and
     1.
     """
@@ -90,7 +90,8 @@ LOG_ODDS = tuple(map(upper_log_odds, (0.0, *COVERAGES)))
 def position_of(coverage: float) -> tuple[int, float]:
     """Return a level's number i, and the position of a coverage between levels i - 1 and i.
 
-    The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0.
+    The position is 0 at level i - 1, and 1 at level i. Level 0 has the coverage 0. Above the last
+    level, i is its number and the position exceeds 1.
     """
     log_odds = upper_log_odds(coverage)
     i = min(bisect_right(LOG_ODDS, log_odds), len(COVERAGES))
@@ -154,7 +155,7 @@ def judge(errors: Errors, predicted: Interval, y: float, delay: int) -> Errors:
         else:
             z = math.copysign(bound, error) if error else 0.0
         eta = step(INTERVAL_STEERING, n, delay)
-        # Both ends belong to the interval, so an error equal to a lower threshold is not below it,
+        # Both ends belong to the interval. So an error equal to a lower threshold is not below it,
         # and an error equal to another threshold is not above it.
         thresholds = tuple(
             [
@@ -251,13 +252,16 @@ def judge_label(
 
 
 def least_of(odds: Odds, coverage: float, exact: bool) -> float:
-    """Return the smallest probability of a class in a set."""
+    """Return the smallest probability with which a class belongs to a set."""
     end = at((-SET_STEERING.bound, *(odds.exact if exact else odds.never_empty)), coverage)
     return 1.0 / (1.0 + math.exp(end)) if end < SET_STEERING.bound else 0.0
 
 
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
-    """Return the set of classes for a coverage; only an exact set may be empty."""
+    """Return the set of classes for a coverage.
+
+    With known classes, only an exact set may be empty.
+    """
     probabilities, odds = predicted.probabilities, predicted.odds
     names = probabilities if by_class else (None,)
     leasts = {name: least_of(odds.get(name, NO_ODDS), coverage, exact) for name in names}

@@ -52,7 +52,10 @@ def cuts_of(scores: rec.Floats) -> rec.Floats:
 
 
 def _scaling(column: rec.Floats) -> tuple[float, float, float]:
-    """Return a feature's centre, 1 / standard deviation, and distance of two levels."""
+    """Return a feature's centre, 1 / standard deviation, and distance of two levels.
+
+    A category has 0 for the first two, and a numerical feature has 0 for the distance.
+    """
     known = column[~np.isnan(column)]
     if known[0] >= LEAST_LEVEL:
         shares = np.unique(known, return_counts=True)[1] / len(known)
@@ -87,7 +90,7 @@ class MonitorTable(Learned[Monitor]):
     def __init__(self, bar: float, spacing: int, capacity: int, kinds: tuple[str, ...]) -> None:
         super().__init__(bar=bar, spacing=spacing, capacity=capacity)
         self.kinds = kinds
-        # Features, and numbers of labels: for the reference, and for the next reference.
+        # Features, and the number of each label: for the reference, and for the next reference.
         self.features, self.next_features = FeatureIndex(), FeatureIndex()
         self.labels: dict[Hashable, int] = {}
         self.next_labels: dict[Hashable, int] = {}
@@ -183,8 +186,8 @@ class MonitorTable(Learned[Monitor]):
         scores = np.zeros((d + 1, n))
         score_reference(m, rec.Float64s.of(scores.ravel()))
         # Channels for dependence go to the features that neighbours predict best. An error is
-        # compared with its usual size: for a category, the expected number of random samples with
-        # another level.
+        # compared with its usual size. For a category, this is the expected number of samples with
+        # another level among `N_NEAR` random samples.
         errors, usual = (_mean_size(array) for array in (scores[:-1], known["held"]))
         usual[categories] = 2.0 * N_NEAR / known["level_rates"][categories] ** 2
         ratios = np.where(usual > 0.0, errors / np.maximum(usual, 1e-9), 1.0)
@@ -261,9 +264,9 @@ class MonitorTable(Learned[Monitor]):
             kind, name, how = channels[c]
             least = 0.5 * logs[tops[kind]]
             if how != "dependence":
-                # A channel that raises an alarm alone is listed beside larger evidence. A channel
-                # of dependence is not, because a change of one feature changes the dependence of
-                # the others.
+                # A channel whose evidence reaches the bar of its kind is listed, even if another
+                # channel has much more. This does not suffice for a channel of dependence, because
+                # a change of one feature changes the dependence of the others.
                 least = min(least, bars[kind])
             if kind in kinds and logs[c] >= max(least, 0.0):
                 for item in new[kind] if how == "new" else [name]:

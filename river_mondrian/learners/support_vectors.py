@@ -268,7 +268,7 @@ class SparseSupports(SupportVectors[Values]):
         self._refer()
 
     def _size(self, sample: Values) -> float:
-        # The sum of `fsum` is exact, so it does not depend on the order of the keys.
+        # `fsum` rounds only the result, so the sum does not depend on the order of the keys.
         if self.kind == LAPLACE_KERNEL:
             return math.fsum(map(abs, sample.values()))
         return math.fsum(value * value for value in sample.values())

@@ -1,7 +1,7 @@
-"""Run all attacks: all cases with `--full`, otherwise the cases of the test suite.
+"""Run attacks on models: all cases with `--full`, otherwise the cases of the test suite.
 
-A full run takes hours. At the end the run prints the number of attempts of each attack; no attempt
-may succeed.
+A full run takes hours. At the end, the run prints the number of attempts for the attacks that count
+them (`tally.note`). No attempt may succeed.
 """
 
 import argparse

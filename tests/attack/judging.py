@@ -12,7 +12,7 @@ LINES = "exceptions at lines of Python"
 ALLOCATIONS = "allocations that fail"
 WAYS = {LINES: (count_lines, interrupt), ALLOCATIONS: (count_allocations, fail_allocation)}
 
-# The largest number of lines of a call that are attacked.
+# The approximate largest number of lines or allocations of a call that are attacked.
 MOST = 5000
 
 
@@ -21,7 +21,7 @@ IS_FULL = "ATTACK_EVERY" in os.environ
 
 
 def some(cases, every=3):
-    """Return every third case, or all cases if `ATTACK_EVERY` is set."""
+    """Return one of every `every` cases, or all cases if `ATTACK_EVERY` is set."""
     return list(cases)[:: 1 if IS_FULL else every]
 
 
@@ -73,7 +73,8 @@ class Judge:
         n = count(lambda: call(models[-1]))
         expected = [self.looks(model) for model in models]
         futures = [self._future(model) for model in models]
-        # Between 8 and about `MOST` evenly spaced lines or allocations are attacked.
+        # Between 8 and about `MOST` evenly spaced lines or allocations are attacked, or all of them
+        # if there are fewer than 8.
         every = max(1, min(every, n // 8), n // MOST)
         found, n_struck = set(), 0
         for k in range(1 + n % every, n + 1, every):

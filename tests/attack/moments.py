@@ -127,7 +127,7 @@ LATER = samples(12, n_features=3, first=9)
 
 
 def learn_rows(model, n):
-    """Let a model learn the first rows of a frame; a row after the seventh has a new class."""
+    """Let a model learn the first rows of a frame; the eighth row has a new class."""
     rows = [arguments(model, sample)[1:] for sample in samples(12, n_features=3, first=2)[:n]]
     more = [[row[0] for row in rows], WEIGHTS[:n]] if isinstance(model, SUPERVISED) else []
     if more and n > 7 and isinstance(model, base.Classifier):
@@ -373,7 +373,7 @@ def turns(before, after):
     return lambda old, new: (old.phase, new.phase) == (before, after)
 
 
-# The reference is full after all evidence has been collected.
+# With this grace period, the reference is full only after all evidence has been collected.
 OFTEN = {"every": 20, "grace_period": 220}
 OF_MONITOR = {
     "an alarm": (turns(1, 2), OFTEN),
@@ -437,7 +437,7 @@ def happening(kind, name):
             state = pickle.dumps(forest(kind, i, **params))
             return state, lambda model, sample=sample: model.learn_one(*arguments(model, sample))
         before = known
-    raise AssertionError(f"{name}: that has not happened")
+    raise AssertionError(f"{name}: the event has not happened")
 
 
 # Attributes and methods that read a forest, and the arguments of the methods.

@@ -73,10 +73,10 @@ def attack(new, samples, learn, look, n_signals, rng, n=40, more=10):
         n_struck += 1
         seen, n_done = look(model), len(done)
         possible = [k for k in (n_done, n_done + 1) if looks[k] == seen]
-        assert possible, f"neither as after {n_done} samples nor after the next"
+        assert possible, f"the state is neither that after {n_done} samples nor that after the next"
         futures = {k: copy.deepcopy(model) for k in possible}
         for k, future in futures.items():
             learn_all(future, samples[k : k + more], [])
         goes_on = any(look(future) == looks[k + more] for k, future in futures.items())
-        assert goes_on, f"goes on otherwise after {n_done} samples"
+        assert goes_on, f"the model continues differently after {n_done} samples"
     note("signals whose handler raises", n_struck)

@@ -64,7 +64,7 @@ def class_in(part):
 
 @cache
 def strangers():
-    """Return an object of each class that files may hold, and the arrays of these objects."""
+    """Return an object of each class in the golden models' files, and the objects' arrays."""
     arrays = {}
     found = [one for name in IN_GOLDEN for one in opened(learned(name), name, arrays).values()]
     return [*{class_in(one): one for one in found if class_in(one)}.values()], arrays
@@ -125,7 +125,10 @@ def load(tree, arrays, swap):
 
 
 def attack(name, n=None, seed=0):
-    """Return the counts of outcomes of `n` (default: all) exchanges, and the forbidden ones."""
+    """Return the counts of outcomes of exchanges, and the exchanges with forbidden outcomes.
+
+    For each number of samples in `bitflips.LEARNED`, at most `n` exchanges are made, or all.
+    """
     counts, bad = Counter(), []
     for learned_n in bitflips.LEARNED:
         tree, found, arrays = swaps(name, learned_n)

@@ -20,8 +20,8 @@ FORBIDDEN, UNSET = 0xFF, 0xCD
 
 FAILURES = {
     1: "there is no such kernel",
-    2: "the arguments' number or sizes are others",
-    3: "threads wait at a barrier or a shuffle for others that never come",
+    2: "the number or the sizes of the arguments are wrong",
+    3: "threads wait at a barrier or a shuffle for threads that never arrive",
     4: "a block wrote beyond its shared memory",
 }
 

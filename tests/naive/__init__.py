@@ -1,1 +1,1 @@
-"""References for the kernels, in plain Python, written from the papers."""
+"""References for the kernels, in plain Python, written from papers and definitions."""

@@ -23,10 +23,11 @@ def volume(cell):
 
 
 def density(counts, volumes, estimator, n, kernel):
-    """Return the estimate at a point from its cell in each tree (Equation 13, or Section 5).
+    """Return the estimate at a point from its cell in each tree.
 
-    The estimator "kernel" uses `kernel`, the value for two samples in one cell, in place of the
-    inverse of the cell's volume.
+    The estimates are in Equation 13 and Section 5 of O'Reilly and Tran (2022). The estimator
+    "kernel" uses `kernel`, the value for two samples in one cell, in place of the inverse of the
+    cell's volume.
     """
     if estimator == "kernel":
         return np.mean(counts) / n * kernel

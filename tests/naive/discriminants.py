@@ -1,4 +1,4 @@
-"""Linear discriminants in plain Python: two softmax regressions and a naive Bayes on mappings.
+"""Linear discriminants in plain Python: two softmax regressions and naive Bayes on mappings.
 
 A string is a level of a category. Each level is an input of the regressions with the value 1.
 """
@@ -39,7 +39,10 @@ class Moments:
         return product
 
     def add_if_near(self, value, weight):
-        """Add a value, and return whether it is near; a far value only adds 30 variances."""
+        """Add a value, and return whether it is near.
+
+        A far value counts as a value, but only adds 30 variances to the sum of squares.
+        """
         far = self.squares > 0.0 and (value - self.mean) ** 2 > FAR * self.squares / self.n
         if far:
             self.squares += weight * FAR_COUNTS * self.squares / self.n
@@ -131,7 +134,7 @@ class LinearDiscriminantsRecord:
             self._look_at_later_half(name, value, weight)
 
     def follow_drift(self):
-        """Reset all but the regressions and the moments of all samples."""
+        """Reset everything except the regressions' weights and the moments over all classes."""
         self.gradients = [0.0, 0.0]
         # `levels` has the weight of samples by feature, level and class.
         self.counts, self.own, self.levels = defaultdict(float), {}, defaultdict(float)

@@ -1,4 +1,4 @@
-"""Algorithm 1 of Ting, Wells and Washio (2020): OGD with support vectors and the hinge loss."""
+"""Algorithm 1 of Ting, Wells and Washio (2021): OGD with support vectors and the hinge loss."""
 
 import math
 

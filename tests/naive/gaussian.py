@@ -41,7 +41,7 @@ class Posterior:
     gamma2
         The rate of the logistic function.
     noise
-        The noise variance over gamma1.
+        The noise variance divided by gamma1.
     prior
         The mean of the root's parent.
 
@@ -108,7 +108,7 @@ def mixture(posterior, x, scale, lifetime, moments):
 
 
 def cell_mean(nodes, x, y, time):
-    """Return the mean target in a sample's cell at a time (Equation 17).
+    """Return the mean target in a sample's cell at a time (O'Reilly and Tran 2022, Equation 17).
 
     If the sample has branched off, its cell is empty. Then the mean of the box that the sample has
     left is used, weighted by the probability of branching off from this box.

@@ -113,7 +113,10 @@ def mean_importances(nodes, y, n_dims):
 
 
 def explain_targets(posterior, x, moments):
-    """Return the root's mean, and the contributions of dimensions (`moments` as in `mixture`)."""
+    """Return the root's mean, and the contributions of dimensions.
+
+    `moments` is the function that `gaussian.mixture` takes.
+    """
     nodes = posterior.nodes
     found, weight = np.zeros(len(x)), 1.0
     for i in gaussian.route(nodes, x):

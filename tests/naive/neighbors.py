@@ -49,7 +49,7 @@ class Neighbors:
     def nearest(self, x, deviations):
         """Return each window's nearest samples: pairs of a vote, and a label or target.
 
-        `deviations` has the numerical features.
+        `deviations` has the standard deviation of each numerical feature.
         """
         x = self.stored({name: value for name, value in x.items() if name in self.origins})
         used = [name for name in x if name in self.levels or deviations[name] > 0.0]

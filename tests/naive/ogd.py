@@ -93,7 +93,8 @@ class TextOGD(OGD):
 
     Words learn from the loss of the words' score, and cells from the loss of the total score.
     AdaGrad divides a step by the root of the sum of squared norms of the derivatives with respect
-    to all scores. The rate of words is the rate of columns times log2 of the number of classes.
+    to all scores. With AdaGrad, the rate of words is the rate of columns times log2 of the number
+    of classes.
     """
 
     def __init__(self, loss, rate, adagrad, softmax=False):

@@ -137,7 +137,8 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
             region = beyond(region, cut, rates)
             continue
         if own not in region.parts:
-            # The point starts a new region, whose cell is the point's cell.
+            # The point starts a new region. The point's cell is the intersection of the cell so far
+            # with the cell of the new region.
             alone = Region(own, cut[0], z, [])
             ends, _ = cell_of(alone, horizon, lifetime, rates, z)
             found = [[max(a, c), min(b, d)] for (a, b), (c, d) in zip(cell, ends, strict=True)]
@@ -146,7 +147,7 @@ def cell_of(root, horizon, lifetime, rates, z, from_origin=False):
 
 
 def rarity(surprises, medians, spreads, parts):
-    """Return the largest deviation of a surprise from its median over the levels, in spreads."""
+    """Return the largest deviation, over the levels, of a surprise from its median, in spreads."""
     used = (parts >= 2.0**-8) & (parts <= 2.0**-2)
     # The finest level always counts.
     used[np.flatnonzero(parts >= 2.0**-8).max()] = True

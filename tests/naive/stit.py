@@ -44,7 +44,7 @@ def area_between(directions, corners):
 
 
 def simulate(window, directions, lifetime, rng):
-    """Cut a convex polygon by a STIT process (section 2.1); return its cells.
+    """Cut a convex polygon by a STIT process (O'Reilly and Tran 2022, section 2.1); return cells.
 
     The width of a cell along u is the range of <u, p>. The rate of cuts in a cell is the sum of its
     widths. A direction is drawn in proportion to the width, and the offset uniformly.

@@ -11,7 +11,11 @@ LAWS = [(m / 2.0, s) for m in range(-4, 3) for s in (0.0, 0.5, 1.0, 1.5, 2.5)]
 
 
 def law(median, spread):
-    """Return the prior probability of each scale: the mass of the nearest logarithms."""
+    """Return the prior probability of each scale.
+
+    A normal distribution of the logarithm of the scale is rounded to the nearest scale. Without
+    spread, the median is divided between the two nearest scales in proportion to the nearness.
+    """
     powers = np.log2(SCALES)
     if spread == 0.0:
         return np.maximum(1.0 - np.abs(powers - median), 0.0)

@@ -2,9 +2,9 @@
 
 A learner has one score, or one per class. A slot holds the weights of a column of the map: a weight
 for each score. With AdaGrad, a slot also holds a sum of squared derivatives for each weight. A
-column has slot 0, whose weights are 0, until a sample updates the column. Columns with the same
-first sample have equal weights, so they share a slot. When another sample updates a column, the
-column gets a separate slot. So cells with a single sample need almost no memory.
+column has slot 0, whose weights are 0, until a sample updates the column. Columns of cells with the
+same first sample have equal weights, so they share a slot. When another sample updates a column,
+the column gets a separate slot. So cells with a single sample need almost no memory.
 
 For texts, words also have weights (`learning`). In this case, AdaGrad has a sum for each column and
 each word, instead of a sum for each weight.
@@ -53,7 +53,7 @@ class DescentWeightsRecord(Record):
     n_steps: Int64 = derived()
     # The slots; `n_rows` of them are in use.
     weights: Table[Slot]
-    # Slot of each column of the map; ~slot if other columns share the slot.
+    # Slot of each column of the map; ~slot if other columns share the slot, or have shared it.
     slots: Int32s
     # Capacity for columns of the map.
     n_columns: Int64 = derived()
@@ -252,7 +252,10 @@ def score_cells(learner: DescentWeightsRecord, value: float, cells: Int32s, n: i
 
 @helper
 def best_score(learner: DescentWeightsRecord) -> int:
-    """Return the class with the largest score; of equal scores, the first."""
+    """Return the class with the largest score; of equal scores, the first.
+
+    If there is one score, return class 1 if the score is positive, and otherwise class 0.
+    """
     scores, best = learner.scores, 0
     if learner.n_scores == 1:
         return 1 if scores[0] > 0.0 else 0

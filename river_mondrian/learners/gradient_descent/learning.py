@@ -19,8 +19,9 @@ ORDERED_SUMS = True
 SPREAD_SHARE = 1e-3
 MEAN_OVER = 1000.0
 
-# If a lifetime's loss exceeds the least loss by the mean loss divided by RATE_OF_SHARES, the
-# lifetime's share is divided by e. The rate is low, because losses often have heavy tails.
+# Let a lifetime's loss exceed the least loss by the mean loss divided by RATE_OF_SHARES. Then a
+# sample of weight 1 divides the lifetime's share by e. The rate is low, because losses often have
+# heavy tails.
 RATE_OF_SHARES = 0.125
 
 # A share is multiplied by at least exp(-LARGEST_LOSS), so that no product underflows to 0.
@@ -180,10 +181,10 @@ def learn_text(learner: DescentWeightsRecord, value: float, cells: Int32s, n: in
 #
 # If a map has outputs at several lifetimes, there is a learner for each lifetime. The learners are
 # mixed by a fixed share (Herbster and Warmuth 1998). Each sample multiplies a learner's share of
-# the prediction by exp(-rate * loss), with the loss divided by the mean loss. Then a fixed fraction
-# of all shares is spread evenly, because another lifetime may be better after a drift. The loss for
-# classes is 1 for a mistake and 0 otherwise. With the log loss, overconfident learners at long
-# lifetimes would get small shares, although they make fewer mistakes.
+# the prediction by exp(-rate * loss), up to a common factor. The loss is divided by the mean loss.
+# Then a fixed fraction of all shares is spread evenly, because another lifetime may be better after
+# a drift. The loss for classes is 1 for a mistake and 0 otherwise. With the log loss, overconfident
+# learners at long lifetimes would get small shares, although they make fewer mistakes.
 
 
 @helper

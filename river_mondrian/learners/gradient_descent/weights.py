@@ -76,8 +76,8 @@ class Rule:
             self.schedule, rate = rate, 0.0
         elif not (is_real(rate) and 0.0 < rate < math.inf):
             raise ValueError(
-                "learning_rate must be a finite number > 0, or a scheduler, SGD or AdaGrad of "
-                f"River's, got {self.learning_rate!r}"
+                "learning_rate must be a finite number > 0, or a scheduler, SGD or AdaGrad from "
+                f"River, got {self.learning_rate!r}"
             )
         self.rate = float(rate)
 
@@ -342,8 +342,9 @@ class DescentWeights(Weights):
     ) -> None:
         """Learn the i-th mapped sample with a loss that has no kernel.
 
-        If the loss raises an error, the sample counts as learned, but no step is taken: the map may
-        have learned the sample, and the loss would raise the same error again.
+        If the loss raises an error other than a MemoryError, the loss is called again. If the
+        second call also raises an error, the sample counts as learned without a step, because the
+        map may have learned the sample already. The first error is raised in both cases.
         """
         arguments, error = (outputs, i, target, weight), None
         try:

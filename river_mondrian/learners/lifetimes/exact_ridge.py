@@ -1,8 +1,8 @@
 """Exact Bayesian ridge regression at all lifetimes of a sweep (Balog et al. 2016, section 4.2.1).
 
 Let Phi be the features of the learned points, with a row per point and a column per cell. Let
-delta2 be the ridge. The learner keeps the inverse of the smaller of two matrices, and the marginal
-likelihood.
+delta2 be the ridge. The learner keeps the inverse and the log determinant of the smaller of two
+matrices. Predictions need the inverse. The marginal likelihood also needs the determinant.
 
 With fewer cells than learned points, the smaller matrix is A = Phi^T Phi + delta2 I (`Primal`). For
 targets y, the weights are A^-1 Phi^T y. A cut removes a row and a column from A, and appends two
@@ -309,8 +309,9 @@ def split_dual(sweep: Sweep, ridge: DualRidge, number: int) -> float:
     return math.log(-determinant / n_partitions**2)
 
 
-# Bounds on residuals of the normal equations, divided by the largest target. If a residual is above
-# REFINE, a refinement step follows. If a residual is above REBUILD, the inverse is recomputed.
+# Bounds on residuals of the solved equations, divided by the largest absolute value of a centred
+# target. If a residual is above REFINE, a refinement step follows. If a residual is above REBUILD,
+# the inverse is recomputed.
 REFINE = 1e-11
 REBUILD = 1e-8
 

@@ -10,7 +10,8 @@ new centres or units.
 Bends (hinge functions of an input) and products are ranked by their reduction of the linear
 regression's squared errors. The reduction by a bend excludes the reduction by its input alone. Each
 added wave is the best of several random waves: it reduces the additive regression's squared errors
-most. Most inputs of waves are drawn with probabilities proportional to the scores of their columns.
+most. Waves have all inputs, or drawn inputs. Most draws have probabilities proportional to the
+scores of the inputs' columns.
 """
 
 import math
@@ -23,8 +24,8 @@ from .records import Candidate, Design, RidgeExpertsRecord
 # The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Largest number of columns other than waves. At least LEAST_OTHERS columns may follow the linear
-# columns, even beyond this number.
+# Bends and products are added up to this number of columns other than waves. At least LEAST_OTHERS
+# bends and products may follow the linear columns, even beyond this number.
 MOST_COLUMNS = 64
 LEAST_OTHERS = 8
 # Largest number of bends and products, and largest number of waves, per measured row.
@@ -40,7 +41,10 @@ FENCES = 10.0
 
 @helper
 def differs(design: Design, other: Design) -> bool:
-    """Return whether the inputs of two designs differ in number, centres or units."""
+    """Return whether the inputs of two designs differ in number, or in centres or units.
+
+    Small differences of centres and units do not count (`MOVED`, `RESCALED`).
+    """
     if design.n_inputs != other.n_inputs:
         return True
     for i in range(design.n_inputs):
@@ -67,7 +71,10 @@ def find_errors(ridges: RidgeExpertsRecord, active: Design, k: int) -> None:
 
 @link_by_name
 def examine(ridges: RidgeExpertsRecord, design: Design, candidate: Candidate) -> None:
-    """Set a candidate's mean, factor and score, which is the reduction of squared errors."""
+    """Set a candidate's mean, factor and score, which is the reduction of squared errors.
+
+    A column that is nearly constant has factor 0 and score -1.
+    """
     first, second = candidate.first, candidate.second
     errors, n, rows = ridges.errors, 0, solving.n_measured_of(ridges)
     # Sums over the rows: the column h, its input z, the error r, and products of these three.
@@ -226,8 +233,8 @@ def choose(ridges: RidgeExpertsRecord, design: Design, active: Design) -> None:
 
 
 # Number of waves drawn for each added wave. Lowest frequency in turns per unit of an input, and
-# range of frequencies in octaves. Fraction of inputs drawn in proportion to `Design.interest`;
-# others are uniform.
+# range of frequencies in octaves. Fraction of draws of an input in proportion to `Design.interest`;
+# other draws are uniform.
 N_DRAWN = 8
 LOWEST, N_OCTAVES = 0.08, 2.5
 BY_INTEREST = 0.7
@@ -266,7 +273,7 @@ def draw(ridges: RidgeExpertsRecord) -> float:
 
 @helper
 def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
-    """Return a random input with columns, drawn in proportion to `interest` or uniformly."""
+    """Return a random input with a unit, drawn in proportion to `interest` or uniformly."""
     by_interest = draw(ridges) < BY_INTEREST
     total = 0.0
     for i in range(design.n_inputs):
@@ -284,7 +291,10 @@ def draw_input(ridges: RidgeExpertsRecord, design: Design) -> int:
 
 @link_by_name
 def draw_wave(ridges: RidgeExpertsRecord, design: Design, w: int) -> None:
-    """Draw a random wave of two, three or as many inputs as possible; inputs may repeat."""
+    """Draw a random wave of two, three or `N_ARMS` inputs, or of all inputs if there are fewer.
+
+    A wave of all inputs has each input once. In other waves, inputs may repeat.
+    """
     n_arms = min(design.n_inputs, records.N_ARMS)
     kind = int(3.0 * draw(ridges))
     n = n_arms if kind == 2 else min(kind + 2, n_arms)
@@ -326,7 +336,7 @@ def examine_wave(ridges: RidgeExpertsRecord, design: Design, w: int, candidate: 
 
 @link_by_name
 def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Add the best of a few random waves, unless all are constant."""
+    """Add the best of a few random waves, unless all are nearly constant."""
     w = design.n_columns - design.n_additive
     best, proposed = ridges.candidates[0], ridges.candidates[1]
     best.score = -1.0
@@ -348,7 +358,8 @@ def add_wave(ridges: RidgeExpertsRecord, design: Design) -> None:
         design.n_columns = c + 1
 
 
-# Largest number of operations for designs in a call, and least number of rows that a call replays.
+# A call stops work on a design after this number of operations, but a replay adds at least
+# LEAST_ROWS rows in a call.
 BUDGET = 150_000
 LEAST_ROWS = 4
 # Number of samples before the first design, and from the first to the second design.

@@ -3,9 +3,9 @@
 The distribution is a mixture. Each component is a Student or normal distribution around the point.
 The mean absolute deviation of a component is a factor times one of two guesses of the error's size.
 The first guess is the mean size of errors over a long time. The second guess is the first guess
-times the exponential of a linear function. The terms of this function are logarithms of three
-relative sizes: recent errors, the disagreement of the experts, and the error that a regression
-predicts.
+times the exponential of a linear function. The terms of this function are a constant and the
+logarithms of three relative sizes: recent errors, the disagreement of the experts, and the error
+that a regression predicts.
 
 A fixed share (Herbster and Warmuth 1998) weighs the components by the square roots of their
 densities at the targets. With the densities themselves, the weights would concentrate on one
@@ -57,10 +57,10 @@ MEAN_SIZES = tuple(
 N_LONG, N_SHORT = 300.0, 20.0
 # Largest ratio of the long mean to the short mean.
 LONGEST = 8.0
-# Bounds of log(size of an error / long mean).
+# Bounds of logarithms of ratios, for example of log(size of an error / long mean).
 SMALLEST, LARGEST = -3.0, 3.0
 # The combined guess: number of terms of its linear function, factor of past sums at each sample,
-# and prior precision in samples.
+# and prior precision in samples, except for the constant term.
 N_TERMS = 4
 N_PAIRS = N_TERMS * (N_TERMS + 1) // 2
 KEPT = 0.999
@@ -186,7 +186,8 @@ def learn(
 
     Returns
     -------
-    The clipped logarithm of the error's size divided by the mean size of errors.
+    The clipped logarithm of the error's size divided by the mean size of errors; 0 if this mean is
+    still 0.
 
     """
     guess(errors, point, spread, size)

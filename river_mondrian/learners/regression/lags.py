@@ -2,13 +2,14 @@
 
 Let p be the other prediction, y_1, y_2, ... the latest targets and e_1, e_2, ... the errors of p
 for these targets. For the next target y, a linear regression predicts y - p from e_i and y_i - p.
-If the e_i and y_i are uninformative, the prediction is p. If p is uninformative, the prediction may
-become the last target.
+If the e_i and y_i are uninformative, the prediction stays near p. If p is uninformative, the
+prediction may become the last target.
 
-Two regressions with different forgetting rates learn by recursive least squares, with a ridge of 1.
-The differences y - p, e_i and y_i - p are in units of their mean size and clipped at `FAR`. If a
-sample's error exceeds the mean size of errors, the sample's weight is divided by their ratio, so
-absolute errors are nearly minimized. The last target is a third prediction.
+Two regressions learn by recursive least squares, with a ridge of 1. One regression forgets old
+samples. The differences y - p, e_i and y_i - p are divided by a unit and clipped at `FAR`. The unit
+is the recent mean of the larger of |y - p| and |y - y_1|. If a sample's error exceeds the mean size
+of errors, the sample's weight is divided by their ratio, so absolute errors are nearly minimized.
+The last target is a third prediction.
 """
 
 import numpy as np
@@ -44,7 +45,7 @@ class LaggedTargetsRecord(Record):
     # The latest targets and errors, in reverse order of arrival.
     targets: Float64s = sized(N_LAGS)
     errors: Float64s = sized(N_LAGS)
-    # Mean size of the differences, which is their unit.
+    # Unit of the differences (module docstring).
     scale: Float64 = stored(Bounds(0.0))
     # For each regression: the mean size of its errors in units of `scale`, its weights, and the
     # inverse of its Gram matrix.
@@ -116,7 +117,7 @@ def _learn_regression(lags: LaggedTargetsRecord, r: int, left: float, weight: fl
 
 @link_by_name
 def learn(lags: LaggedTargetsRecord, target: float, weight: float) -> None:
-    """Learn the target of the last predicted sample."""
+    """Learn the target of the last predicted sample; a weight above 1 counts as 1."""
     error, moved, n_samples = target - lags.base, abs(target - lags.base), lags.n_samples
     if n_samples > 0:
         moved = max(moved, abs(target - lags.targets[0]))

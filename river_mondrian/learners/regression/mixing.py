@@ -8,15 +8,15 @@ Experts are mixed in four ways:
   of the absolute error.
 - Two regressions of the targets on the predictions are shrunk towards the fixed share. The first
   regression minimizes squared errors. The second regression divides each squared error by the
-  error's size, and so minimizes absolute errors.
+  error's size, and so nearly minimizes absolute errors.
 
 A last fixed share mixes the predictions of these four mixtures, the *finalists*, into one
 prediction, the *point*. If the loss is the squared error, the last share and the product update use
 squared errors. In this case, the second regression uses squared errors over a longer time.
 
 Results do not depend on the units of targets. A sample of weight w has the weight w in sums. In
-fixed shares, w is divided by the largest recent weight, because the loss bound of a fixed share
-assumes weights of at most 1.
+fixed shares and in the product update, w is divided by the largest recent weight, which is at least
+1. The reason is that the loss bound of a fixed share assumes weights of at most 1.
 """
 
 import math
@@ -82,7 +82,8 @@ class TargetMixtureRecord(Record):
     # The latest target, and the mean size of the differences between successive targets.
     last_target: Float64
     move: Float64
-    # Mean distance of the experts' predictions from the point, over recent samples.
+    # Mean distance of the experts' predictions from the point, weighted by `descended`, over recent
+    # samples.
     difference: Float64
     # Weight of each expert in the fixed share, and in the product update. Both arrays add up to 1.
     shared: Float64s = sized("n_experts", bounds=SHARE)
@@ -93,14 +94,14 @@ class TargetMixtureRecord(Record):
     # Weight of each finalist in the last share.
     last_weights: Float64s = sized(N_FINALISTS, bounds=SHARE)
     # For each regression: sums of products of predictions, and of predictions and targets. The
-    # fixed share's prediction is subtracted first. So a solution is added to the experts' weights
-    # in the fixed share.
+    # fixed share's prediction is subtracted from both first. So a solution has the weights of the
+    # experts' deviations, whose weighted sum is added to the fixed share's prediction.
     grams: Float64s = sized(N_REGRESSIONS, "n_pairs")
     moments: Float64s = sized(N_REGRESSIONS, "n_experts")
     solutions: Float64s = sized(N_REGRESSIONS, "n_experts")
     next_solution: Int64 = stored(Bounds(0, checks.LARGEST_SIZE))
     # For the last sample: the experts' predictions, their deviations from the fixed share, the
-    # finalists, the point, and the experts' mean distance from the point.
+    # finalists, the point, and the experts' mean distance from the point, weighted by `descended`.
     predicted: Float64s = transient("n_experts")
     deviations: Float64s = transient("n_experts")
     finalists: Float64s = transient(N_FINALISTS)
@@ -207,7 +208,10 @@ def find_likelihoods(
 
 @helper
 def faded_mean(mean: float, size: float, rate: float, n_samples: int) -> float:
-    """Return a mean of sizes updated with a new size, which is clipped at `FAR` means."""
+    """Return a mean of sizes updated with a new size.
+
+    After `FIRST_ERRORS` samples, the new size is clipped at `FAR` means.
+    """
     if n_samples >= FIRST_ERRORS and mean > 0.0:
         size = min(size, FAR * mean)
     return mean + rate * (size - mean)
@@ -235,7 +239,7 @@ def descend(mixture: TargetMixtureRecord, target: float, part: float) -> None:
 
 @link_by_name
 def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
-    """Solve for a regression's weights, which are added to the weights in the fixed share."""
+    """Solve for a regression's weights of the experts' deviations from the fixed share."""
     n = mixture.n_experts
     size = mixture.n_pairs()
     gram, triangle = mixture.grams.part(size * r, size), mixture.triangle
@@ -246,7 +250,8 @@ def solve_regression(mixture: TargetMixtureRecord, r: int) -> None:
     if not 1e-280 < trace < math.inf:
         return
     # The mean of the diagonal is scaled to 1, because the ridge has no unit. With the factor KEPT,
-    # sums contain at most 1 / (1 - KEPT) samples, so the ridge is `PRIOR` samples.
+    # sums contain at most 1 / (1 - KEPT) samples. The ridge is `PRIOR` samples once sums contain
+    # this number, and in proportion before.
     factor = n / trace
     ridge = PRIOR * (1.0 - KEPT) + 1e-9
     for i in range(size):
@@ -338,7 +343,7 @@ class TargetMixture(Learned[TargetMixtureRecord]):
 
     @property
     def weights(self) -> Floats:
-        """Weight of each expert's prediction in the point; the sum is 1."""
+        """Weight of each expert's prediction in the point, before clipping; the sum is 1."""
         arrays, last = self.learned, self.learned["last_weights"]
         weights: Floats = last[SHARED] * arrays["shared"] + last[DESCENDED] * arrays["descended"]
         for r, solution in enumerate(arrays["solutions"]):

@@ -1,8 +1,8 @@
 """The records of the ridge regressions.
 
 A *design* is a set of columns computed from the inputs, with sums of the columns' products over the
-samples. Ridge regressions on the columns are solved from these sums. One design is in use, while a
-second design is made from stored rows.
+samples. Ridge regressions on the columns are solved from these sums. One design is in use. At
+times, a second design is made from stored rows, and replaces the design in use.
 """
 
 from ...checks import LARGEST_SIZE
@@ -65,7 +65,8 @@ N_EXAMINED = 256
 
 # Bound on the number of inputs.
 LARGEST_ROOM = 1 << 25
-# Largest number of linear columns, of inputs with bends, and of inputs with products.
+# Largest number of linear columns. With more than MOST_BENT inputs, there are no bends or products.
+# With more than MOST_MULTIPLIED inputs, there are no products.
 MOST_LINEAR = 96
 MOST_BENT = 64
 MOST_MULTIPLIED = 16
@@ -84,8 +85,9 @@ class Design(Record):
 
     Column 0 is 1. The next `n_linear` columns are inputs. The other columns before column
     `n_additive` are bends (hinge functions) and products of two inputs. The last columns are waves.
-    Each column is centred and scaled. Row j of a triangle has the products of column j with columns
-    0 to j. So the triangle of the first columns is a prefix of the whole triangle.
+    All columns except column 0 are centred and scaled. Row j of a triangle has the products of
+    column j with columns 0 to j. So the triangle of the first columns is a prefix of the whole
+    triangle.
     """
 
     n_columns: Int64
@@ -99,13 +101,13 @@ class Design(Record):
     unit: Float64
     # Largest absolute value of a predicted logarithm.
     most: Float64
-    # Bounds on the targets of stored rows, which are clipped.
+    # Bounds at which the targets of stored rows are clipped.
     fence: Float64
     upper_fence: Float64
-    # For each input: its centre and the inverse of its unit; 0 if the input has no column.
+    # For each input: its centre and the inverse of its unit; both are 0 if the input has no unit.
     centres: Float64s = sized("room")
     rates: Float64s = sized("room")
-    # For each input: `N_BENDS` possible knots of bends, in units of the input.
+    # For each input: `N_BENDS` possible knots of bends, in units of the input from its centre.
     bends: Float64s = sized("room", N_BENDS)
     # For each input: sum of the scores of its columns.
     interest: Float64s = sized("room")

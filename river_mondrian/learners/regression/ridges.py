@@ -29,7 +29,7 @@ from .solving import add_row, dot, hold_row, keep_row, make_columns, solve_due
 # The compiler must not reorder sums, because batches and single samples must have equal results.
 ORDERED_SUMS = True
 
-# Largest number of successive doublings of the scale that clips errors.
+# Largest number of doublings by which one outlier increases the scale that clips errors.
 MOST_DOUBLINGS = 30
 
 
@@ -103,7 +103,8 @@ def learn(
 # Bytes for the rows of the whole stream, and the least and the largest number of these rows.
 KEPT_BYTES = 1 << 19
 LEAST_KEPT, MOST_KEPT = 256, 1024
-# After a new input, the next design begins within this many samples.
+# After a new input, the next design begins within this many samples, or as soon as the unfinished
+# design is done.
 AFTER_NEW = 16
 
 

@@ -1,8 +1,8 @@
 """Sums of products, and the ridge regressions that are solved from these sums.
 
-Sums grow by squares and shrink by factors. Nothing is subtracted, so rounding errors do not build
-up as in a running inverse. Inner loops update the elements of a row independently, so the compiler
-cannot reorder sums.
+Each sample adds products to the sums, and old products fade by factors. No sample is subtracted, so
+rounding errors do not build up as in a running inverse. Inner loops update the elements of a row
+independently, so vector units can process them although sums must not be reordered.
 """
 
 import math
@@ -20,19 +20,20 @@ ORDERED_SUMS = True
 # every `stride` rows of the whole stream is kept. The stride doubles when the memory is full. A
 # ring has the latest rows. Measured rows come from both stores, at most N_MEASURED from each.
 #
-# Columns are inputs in robust units, bends of an input, products of two inputs, and waves. A wave
-# approximates the sine of a weighted sum of inputs, by a parabola for each half turn.
+# Columns are a constant, inputs in robust units, bends of an input, products of two inputs, and
+# waves. A wave approximates the sine of a phase plus a weighted sum of inputs, by a parabola for
+# each half turn.
 
 
-# Distance in standard deviations between the quartiles of a normal distribution, and between its 2
-# % and 98 % quantiles.
+# Distance in standard deviations between the quartiles of a normal distribution, and between the
+# 2 % and 98 % quantiles.
 OF_QUARTILES = 1.349
 OF_TAILS = 4.107
 
 
 @helper
 def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight: float) -> None:
-    """Write a sample to a row, with the targets that the regressions learn."""
+    """Write a sample to a row, with the target of `ADDITIVE` and the logarithm of the error."""
     row[records.TARGET], row[records.WEIGHT] = ridges.targets[records.ADDITIVE], weight
     row[records.SIZE] = ridges.targets[records.SIZES]
     for i in range(ridges.n_inputs):
@@ -41,7 +42,7 @@ def fill_row(ridges: RidgeExpertsRecord, row: Float64s, inputs: Float64s, weight
 
 @helper
 def keep_row(ridges: RidgeExpertsRecord, inputs: Float64s, weight: float) -> None:
-    """Store a sample in the ring, and one in `stride` samples in the rows of the whole stream."""
+    """Store a sample in the ring, and every `stride`-th sample also in the rows of the stream."""
     i = ridges.n_samples
     fill_row(ridges, ridges.latest_row(i % records.N_LATEST), inputs, weight)
     if i % ridges.stride > 0:
@@ -89,7 +90,10 @@ def quantile(values: Float64s, n: int, part: float) -> float:
 
 @link_by_name
 def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
-    """Find the centre and the unit of an input, and its possible bends."""
+    """Find the centre, the unit and the possible bends of an input.
+
+    An input has no unit if it is categorical, has fewer than two values, or has only equal values.
+    """
     values, n = ridges.values, 0
     design.centres[i], design.rates[i] = 0.0, 0.0
     if ridges.ignored[i]:
@@ -106,8 +110,9 @@ def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
     spread = (quantile(values, n, 0.75) - quantile(values, n, 0.25)) / OF_QUARTILES
     spread = max(spread, (quantile(values, n, 0.98) - quantile(values, n, 0.02)) / OF_TAILS)
     if not spread > 0.0:
-        # Quantiles are useless if nearly all values are equal. The geometric mean of the mean
-        # deviation and the range approximates the standard deviation of two distinct values.
+        # Quantiles are useless if nearly all values are equal. If all other values are equal to
+        # each other, the geometric mean of the mean deviation and the range approximates the
+        # standard deviation.
         total = 0.0
         for j in range(n):
             total += abs(values[j] - centre)
@@ -120,20 +125,23 @@ def measure(ridges: RidgeExpertsRecord, design: Design, i: int) -> None:
             design.bends[records.N_BENDS * i + q] = (bend - centre) * rate
 
 
-# Largest absolute value of an input in its units.
+# Bound on the distance of an input from its centre, in units of the input.
 LARGEST = 5.0
 
 
 @helper
 def in_units(design: Design, inputs: Float64s, i: int) -> float:
-    """Return an input in its units, within bounds, or NaN if the input is missing."""
+    """Return the distance of an input from its centre in units, clipped at +-`LARGEST`.
+
+    A missing input is NaN. An input without a unit becomes 0.
+    """
     scaled = (inputs[i] - design.centres[i]) * design.rates[i]
     return LARGEST if scaled > LARGEST else -LARGEST if scaled < -LARGEST else scaled
 
 
 @helper
 def column_of(first: float, second: float, kind: int, knot: float) -> float:
-    """Return a column's value before centring and scaling, from inputs in their units.
+    """Return a column's value before centring and scaling, from results of `in_units`.
 
     `kind` is the column's second input, BEND or ITSELF.
     """
@@ -146,7 +154,10 @@ def column_of(first: float, second: float, kind: int, knot: float) -> float:
 
 @helper
 def wave_of(design: Design, w: int, units: Float64s) -> float:
-    """Return the value of a wave, from -1 to 1; each turn consists of two parabolas."""
+    """Return the value of a wave, from -1 to 1, or NaN if one of its inputs is missing.
+
+    Each turn consists of two parabolas.
+    """
     turns = design.phases[w]
     for a in range(records.N_ARMS * w, records.N_ARMS * w + design.arms[w]):
         turns += design.arm_factors[a] * units[design.arm_inputs[a]]
@@ -181,8 +192,8 @@ def make_columns(
         out[c] = standardized(design, c, wave_of(design, w, units))
 
 
-# Prior precisions of weights, in samples of variance 1: of the intercept, and for each regression
-# of waves (`WAVE_PENALTIES`) and of all other columns (`PENALTIES`).
+# Prior precisions of weights, in samples of columns with variance 1. `OF_INTERCEPT` is for the
+# intercept. For each regression, `WAVE_PENALTIES` is for waves, and `PENALTIES` for other columns.
 OF_INTERCEPT = 0.01
 PENALTIES = (1.0, 1.0, 1.0, 5.0, 1.0, 1.0, 20.0)
 WAVE_PENALTIES = (0.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0)
@@ -197,8 +208,8 @@ ORDER = (
     records.LATEST_LINEAR,
     records.LATE_ADDITIVE,
 )
-# A regression that was solved after n samples is solved again after another n / SOLVED_AFTER
-# samples, or after LONGEST_WAITS samples if this is less.
+# A regression that was solved after n samples waits for n / SOLVED_AFTER more samples, at most
+# LONGEST_WAITS and at least 1. Then the regression is solved again.
 SOLVED_AFTER = (30.0, 30.0, 30.0, 30.0, 10.0, 1.0, 10.0)
 LONGEST_WAITS = (1 << 40, 4, 1 << 40, 16, 1 << 40, 0, 1 << 40)
 
@@ -264,7 +275,7 @@ def add_row(
 
 @helper
 def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
-    """Multiply sums by their factor, and add the products of the held columns."""
+    """Fade a triangle once for each held sample, and add the products of the held columns."""
     a, b = ridges.held_row(0), ridges.held_row(1)
     c, d = ridges.held_row(2), ridges.held_row(3)
     triangle, start, forgetting = design.gram(s), 0, records.FORGETTING[s]
@@ -284,7 +295,7 @@ def add_held(ridges: RidgeExpertsRecord, design: Design, s: int) -> None:
 
 @link_by_name
 def flush(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Add the products of the held columns to the sums of the design in use."""
+    """Add the products of the held columns to the triangles `ALL` and `LATE` of a design."""
     if ridges.n_held > 0:
         add_held(ridges, design, records.ALL)
         add_held(ridges, design, records.LATE)
@@ -303,7 +314,10 @@ def forget_held(ridges: RidgeExpertsRecord) -> None:
 def hold_row(
     ridges: RidgeExpertsRecord, design: Design, columns: Float64s, targets: Float64s, weight: float
 ) -> None:
-    """Add a sample to the sums, and hold its columns until `flush` updates the triangles."""
+    """Add a sample to the moments and to the triangle `LATEST`, and hold its columns.
+
+    `flush` adds the products of held columns to the other triangles.
+    """
     held, n = ridges.held_row(ridges.n_held), design.n_columns
     for j in range(n):
         held[j] = columns[j]
@@ -410,7 +424,7 @@ def solve_due(ridges: RidgeExpertsRecord, design: Design) -> None:
 
 @helper
 def solve_all(ridges: RidgeExpertsRecord, design: Design) -> None:
-    """Solve for all weights of a design whose sums contain all samples."""
+    """Solve for all weights of a new design, whose sums need no held samples."""
     forget_held(ridges)
     for k in range(records.N_SOLVED):
         ridges.next_solutions[k] = 0

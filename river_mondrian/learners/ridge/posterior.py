@@ -296,7 +296,7 @@ class Posterior(Weights):
 
     @property
     def n_learned(self) -> int:
-        """Number of learned samples, including samples of weight 0."""
+        """Number of learned samples, including removed samples and samples of weight 0."""
         return self.numbers.record.n_learned
 
     @property
@@ -306,7 +306,7 @@ class Posterior(Weights):
 
     @property
     def n_samples(self) -> int:
-        """Number of samples with a weight above 0."""
+        """Number of samples in the posterior; their weights are above 0."""
         return self.numbers.record.n_samples
 
     @property
@@ -320,7 +320,7 @@ class Posterior(Weights):
         return float(self.numbers.record.residual)
 
     def log_likelihood(self, noise_variance: float | None) -> float:
-        """Return the log marginal likelihood."""
+        """Return the log marginal likelihood, or 0 without degrees of freedom."""
         record, freedom = self.numbers.record, self.freedom
         if freedom == 0:
             return 0.0
@@ -372,7 +372,7 @@ def merge_posteriors(posterior: Posterior, other: Posterior, columns: Ints) -> N
     Parameters
     ----------
     posterior
-        The posterior to update, whose map has the columns of both maps.
+        The posterior to update. Its map has the columns of both maps.
     other
         The other posterior, with the same prior.
     columns

@@ -15,8 +15,9 @@ In learning and predicting, the compiler must not reorder sums, because otherwis
 depend on whether the variance is also computed. Only `solve`, which computes the weights, may use
 any order.
 
-A column gets a row at the first sample whose value in the column is not 0. The intercept, if there
-is one, has row 0. The intercept's prior is flat, so the diagonal of row 0 begins at 0.
+A column gets a row at the first sample whose value in the column is not 0, unless the limit of rows
+is reached. The intercept, if there is one, has row 0. The intercept's prior is flat, so the
+diagonal of row 0 begins at 0.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class PosteriorNumbersRecord(Record):
 
     # Number of rows of the triangle, including the row of the intercept.
     n_rows: Int64
-    # Number of samples with a weight above 0, and of all samples.
+    # Number of samples in the posterior, whose weights are above 0. Number of all learned samples,
+    # including removed samples and samples of weight 0.
     n_samples: Int64
     n_learned: Int64 = stored(Bounds(0, LARGEST_SIZE))
     has_intercept: Int64 = stored(Bounds(0, 1))
@@ -311,7 +313,7 @@ def predict_sample(
     """Return the mean and the variance of a mapped sample's target.
 
     The variance is in units of the noise variance. Without `with_variance`, the returned variance
-    is infinite.
+    is infinite. With an intercept but no sample, the mean is 0 and the variance infinite.
     """
     if posterior.has_intercept and posterior.n_samples == 0:
         return 0.0, math.inf

@@ -239,8 +239,8 @@ def learn_held(
 ) -> bool:
     """Learn and hold a mapped sample, and remove the oldest sample if the window is full.
 
-    Return whether there was room for the sample. Without room, rows that contain only the prior
-    may have been added.
+    Return whether there was room for the sample. Without room, the posterior is unchanged. A sample
+    of weight 0 is counted, but not held.
     """
     held, feature_map = posterior.held, posterior.feature_map
     if feature_map.n_columns > posterior.n_columns:
@@ -356,7 +356,7 @@ class HeldSamples(Learned[HeldSamplesRecord]):
         return self.record.n_held >= self.record.n_slots or compiled.n_out > self.record.width()
 
     def grown(self, compiled: CompiledMap, n_rows: int) -> Self:
-        """Return a copy with room for more samples of a map, and for rows of the posterior."""
+        """Return a copy with a free slot for a map's outputs, and room for `n_rows` rows."""
         record = self.record
         is_full = record.n_held >= record.n_slots
         return self.resized(compiled, n_rows, record.n_slots * (1 + is_full) or FIRST_SLOTS)
