@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ast
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "river_mondrian"
+FOLDER = ROOT / "examples"
 BUILT = ROOT / "build" / "gallery"
 
 # The order of the gallery. The service does not run here, because it needs a broker.
@@ -30,42 +27,40 @@ EXAMPLES = [
 SHOWN = [*EXAMPLES, "service"]
 
 
-def is_made(made: Path, source: Path) -> bool:
-    """Return whether a file is newer than its source and the package."""
-    changed = max(path.stat().st_mtime for path in [source, *PACKAGE.rglob("*.py")])
-    return made.exists() and made.stat().st_mtime >= changed
+def sources() -> list[Path]:
+    """Return the paths of the examples that run."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    return [FOLDER / f"{example}.py" for example in EXAMPLES]
 
 
-def run(example: str) -> str:
-    """Return an example's output, which is stored until the example or the package changes."""
-    source = ROOT / "examples" / f"{example}.py"
-    picture, printed = BUILT / f"{example}.png", BUILT / f"{example}.txt"
-    if not is_made(printed, source):
-        BUILT.mkdir(parents=True, exist_ok=True)
-        done = subprocess.run(
-            [sys.executable, source, *_quick(source), "--out", picture.relative_to(ROOT)],
-            cwd=ROOT,
-            env={**os.environ, "MPLBACKEND": "Agg"},
-            stdout=subprocess.PIPE,
-            text=True,
-            check=True,
-        )
-        printed.write_text(done.stdout.replace(f"{BUILT.relative_to(ROOT)}/", ""))
-    return printed.read_text()
+def command(source: Path) -> list[str]:
+    """Return the path and the arguments with which an example runs, except the picture's path."""
+    quick = ["--quick"] if '"--quick"' in source.read_text() else []
+    return [f"examples/{source.name}", *quick]
+
+
+def picture_of(source: Path) -> Path:
+    """Return the path of the picture that an example draws."""
+    return BUILT / f"{source.stem}.png"
+
+
+def printed_by(source: Path) -> Path:
+    """Return the path of the text that an example prints."""
+    return BUILT / f"{source.stem}.txt"
 
 
 def page(example: str) -> str:
     """Return the page of an example."""
-    source = ROOT / "examples" / f"{example}.py"
+    source = FOLDER / f"{example}.py"
     code = source.read_text()
     about, _, more = (ast.get_docstring(ast.parse(code)) or "").partition("\n\n")
     lines = [f"---\ntitle: {_title(example)}\n---\n", f"# {_title(example)}\n", about, ""]
     if example in EXAMPLES:
-        command = " ".join(["python", f"examples/{example}.py", *_quick(source)])
+        printed = printed_by(source).read_text().replace(f"{BUILT.relative_to(ROOT)}/", "")
         lines += [
             f"![Picture of the example]({example}.png)\n",
-            f"`{command}` drew the picture when this page was built, and printed:\n",
-            f"```text\n{run(example).rstrip()}\n```\n",
+            f"`python {' '.join(command(source))}` draws this picture, and prints:\n",
+            f"```text\n{printed.rstrip()}\n```\n",
         ]
     else:
         lines += [more, ""]
@@ -94,12 +89,10 @@ def index() -> str:
 def files() -> dict[str, str | bytes]:
     """Return the pages of the gallery and its pictures, by path."""
     made: dict[str, str | bytes] = {"gallery/index.md": index()}
-    # The notebooks run meanwhile and begin with the forests, where the gallery ends. So the two
-    # processes rarely compile the same function.
-    for example in reversed(SHOWN):
+    for example in SHOWN:
         made[f"gallery/{example}.md"] = page(example)
-    for example in EXAMPLES:
-        made[f"gallery/{example}.png"] = (BUILT / f"{example}.png").read_bytes()
+    for source in sources():
+        made[f"gallery/{source.stem}.png"] = picture_of(source).read_bytes()
     return made
 
 
@@ -110,7 +103,3 @@ def nav() -> list[str]:
 
 def _title(example: str) -> str:
     return example.replace("_", " ").capitalize()
-
-
-def _quick(source: Path) -> list[str]:
-    return ["--quick"] if '"--quick"' in source.read_text() else []

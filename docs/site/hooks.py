@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import posixpath
 import re
-from concurrent.futures import ThreadPoolExecutor
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from river_mondrian import __version__
 import gallery
 import notebooks
 import reference
+import runs
 
 LOG = logging.getLogger("mkdocs.hooks")
 ROOT = Path(__file__).parents[2]
@@ -68,13 +68,10 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages."""
-    made: dict[str, str | bytes] = {**reference.pages()}
-    # The examples run in other processes while the notebooks run.
-    with ThreadPoolExecutor(1) as pool:
-        drawn = pool.submit(gallery.files)
-        for notebook in notebooks.NOTEBOOKS:
-            made.update(notebooks.files(notebook))
-        made.update(drawn.result())
+    runs.run_all()
+    made: dict[str, str | bytes] = {**reference.pages(), **gallery.files()}
+    for notebook in notebooks.NOTEBOOKS:
+        made.update(notebooks.files(notebook))
     for page, source in TAKEN.items():
         made[page] = (ROOT / source).read_text()
     for path, content in made.items():

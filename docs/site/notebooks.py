@@ -3,52 +3,36 @@
 from __future__ import annotations
 
 import base64
-import os
 import re
 from pathlib import Path
-from typing import Any
 
 import nbformat
-from nbclient import NotebookClient
-
-import gallery
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ROOT / "docs" / "notebooks"
+FOLDER = ROOT / "docs" / "notebooks"
 BUILT = ROOT / "build" / "notebooks"
 
 # The order of the index of notebooks.
-NOTEBOOKS = re.findall(r"\]\((\w+)\.ipynb\)", (SOURCES / "index.md").read_text())
-
-# Largest number of seconds for one cell. The first cell may compile kernels.
-MOST_SECONDS = 600
+NOTEBOOKS = re.findall(r"\]\((\w+)\.ipynb\)", (FOLDER / "index.md").read_text())
 
 
-def run(name: str) -> Any:
-    """Return a notebook with outputs, which are stored until it or the package changes."""
-    source, made = SOURCES / f"{name}.ipynb", BUILT / f"{name}.ipynb"
-    if not gallery.is_made(made, source):
-        BUILT.mkdir(parents=True, exist_ok=True)
-        notebook = nbformat.read(source, as_version=4)
-        client = NotebookClient(
-            notebook, timeout=MOST_SECONDS, kernel_name="python3", coalesce_streams=True
-        )
-        # IPC sockets avoid open ports.
-        client.create_kernel_manager().transport = "ipc"
-        # This backend stores pictures in the cells, for any backend of the site's process.
-        client.execute(
-            cwd=str(ROOT),
-            env={**os.environ, "MPLBACKEND": "module://matplotlib_inline.backend_inline"},
-        )
-        nbformat.write(notebook, made)
-    return nbformat.read(made, as_version=4)
+def sources() -> list[Path]:
+    """Return the paths of the notebooks."""
+    BUILT.mkdir(parents=True, exist_ok=True)
+    return [FOLDER / f"{name}.ipynb" for name in NOTEBOOKS]
+
+
+def made_of(source: Path) -> Path:
+    """Return the path of a notebook with its outputs."""
+    return BUILT / source.name
 
 
 def files(name: str) -> dict[str, str | bytes]:
     """Return the page of a notebook and its pictures, by path."""
     lines: list[str] = []
     made: dict[str, str | bytes] = {}
-    for cell in run(name).cells:
+    ran = nbformat.read(BUILT / f"{name}.ipynb", as_version=4)
+    for cell in ran.cells:
         if cell.cell_type == "markdown":
             lines += [cell.source, ""]
             continue
