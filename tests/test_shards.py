@@ -243,8 +243,11 @@ def test_a_worker_that_dies_for_ever(engine):
     engine.deaths = dict.fromkeys(range(1, 30), "before")
     sharded.learn_many(X, y)
     raises(RuntimeError, "worker of shard-0 has died 4 times", lambda: sharded.finish())
+    # The fourth death causes no restart. The next call restarts both workers.
+    assert sharded.n_restarts == 3
     engine.deaths = {}
     sharded.finish()
+    assert sharded.n_restarts == 5
     model.learn_many(X, y)
     assert_predicts_the_same(sharded, model, X)
 

@@ -380,13 +380,13 @@ class Crew:
         """Restart a worker from its file, and mark blocks that the file lacks as not sent."""
         while True:
             member.deaths += 1
-            self.n_restarts += 1
             if member.deaths > self._max_restarts:
                 deaths, member.deaths = member.deaths, 0
                 name = os.path.basename(member.path)
                 raise RuntimeError(f"the worker of {name} has died {deaths} times") from error
             self._engine.stop(member.worker)
             member.worker = self._engine.start(member.path, self._save_every)
+            self.n_restarts += 1
             try:
                 position = self._engine.get(self._engine.call(member.worker, "position"))
             except WorkerDied as again:
