@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+import time
 
 import numpy as np
 import pandas as pd
@@ -130,6 +131,42 @@ def test_data_sets_that_cannot_be_learned(parquet):
     with pytest.raises(ValueError, match="feature 'a' must be finite in single precision"):
         learn_dataset(forest, spoiled)
     assert forest.n_samples == 0
+
+
+def test_a_killed_worker_of_a_data_set_is_an_error(tmp_path):
+    # Ray pickles local classes by value. So workers need not import this module.
+    class Split:
+        """Split whose worker writes the number of its process, and then waits or dies."""
+
+        def __init__(self, number):
+            self.path, self.waits = tmp_path / str(number), number == 0
+
+        def iter_batches(self, **_):
+            with self.path.open("a") as file:
+                file.write(f"{os.getpid()}\n")
+            ends = time.monotonic() + 20.0
+            while time.monotonic() < ends and (self.waits or not self.path.with_name("0").exists()):
+                time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    class Splits:
+        def streaming_split(self, n):
+            return [Split(i) for i in range(n)]
+
+    def is_running(process):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return False
+        return True
+
+    forest = rm.DensityForest(5, 2.0, seed=1, origin=ORIGIN)
+    raises(RuntimeError, "a worker died.* nothing", lambda: learn_dataset(forest, Splits()))
+    assert forest.n_samples == 0
+    # Ray does not retry the task, and ends the worker that waits.
+    assert len((tmp_path / "1").read_text().split()) == 1
+    waiting = int((tmp_path / "0").read_text())
+    assert wait_until(lambda: not is_running(waiting), 60.0)
 
 
 # Models by key.

@@ -154,6 +154,8 @@ def learn_dataset(
         If the target is missing, or is given for a model without targets, or if a row cannot be
         learned (see `learn_many`). Then a model that can be merged has learned nothing, and any
         other model has learned the batches before the row's batch.
+    RuntimeError
+        If a worker of a model that can be merged dies. Then the model has learned nothing.
 
     Examples
     --------
@@ -180,14 +182,24 @@ def learn_dataset(
     ray = ray_module()
     # Workers reserve no processors, because otherwise they might leave none for Ray's tasks that
     # read the data.
-    learn = ray.remote(_learn).options(num_cpus=0, scheduling_strategy="SPREAD")
+    # A retried task would wait forever, because a split can be read only once.
+    options = {"num_cpus": 0, "max_retries": 0, "scheduling_strategy": "SPREAD"}
+    learn = ray.remote(_learn).options(**options)
     fresh = ray.put(model._made_anew())
     shares = dataset.streaming_split(n_workers)
-    futures = [learn.remote(fresh, share, target, weight, batch_size) for share in shares]
+    pending = [learn.remote(fresh, share, target, weight, batch_size) for share in shares]
     merged = model
-    for future in futures:
-        try:
-            merged = merge(merged, ray.get(future))
-        except ray.exceptions.RayTaskError as error:
-            raise error.as_instanceof_cause() from None
+    try:
+        while pending:
+            # If a worker dies, other workers may wait for its split. So results are used in the
+            # order in which workers end.
+            (done,), pending = ray.wait(pending)
+            merged = merge(merged, ray.get(done))
+    except ray.exceptions.RayTaskError as error:
+        raise error.as_instanceof_cause() from None
+    except ray.exceptions.RayError as error:
+        raise RuntimeError(f"a worker died, so the model has learned nothing: {error}") from error
+    finally:
+        for future in pending:
+            ray.cancel(future, force=True)
     return merged
