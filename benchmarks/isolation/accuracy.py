@@ -52,8 +52,9 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     models. Then blocks of {BLOCK} rows are predicted and learned. The isolation kernels have
     100 partitions, NOGD has the budget 100, and random Fourier features have 100 features. All
     models have the hinge loss and the learning rate {models.RATE}. The last column has the time
-    of the full stream relative to its first half. This ratio is 2 if the time per sample is
-    constant, and up to 4 if it grows with the number of support vectors.
+    of all {blocks} blocks relative to the first {first}. This ratio is {constant:.1f} if the
+    time per sample is constant, and up to {growing:.1f} if it grows with the number of support
+    vectors.
     """
     start, blocks = (500, 2) if quick else (5000, 30)
     rows, curves = [], {}
@@ -80,7 +81,9 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
             share = seconds / course[len(course) // 2][2]
             row = (each.name, peer, psi, n, f"{right / n:.4f}", f"{seconds:.2f}", f"{share:.1f}")
             rows.append(row)
-    report.about(online, start=start)
+    first = blocks // 2 + 1
+    ratios = {"constant": blocks / first, "growing": (blocks / first) ** 2}
+    report.about(online, start=start, blocks=blocks, first=first, **ratios)
     headers = ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half")
     report.table(headers, rows)
     _draw(report, curves, "samples")
