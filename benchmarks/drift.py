@@ -146,10 +146,10 @@ def detection(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure how soon abrupt drifts are detected, and which feature is named.
 
     Abrupt drifts after {BEFORE:,} samples of shuffled streams: elec2, california (quartiles of
-    the target), covtype and letter, with 8 seeds each. The table has the share that is detected
-    within {WITHIN:,} samples, the median delay, the kind that is reported first, the median
-    error of `began`, and the share of runs in which the changed feature has the largest
-    evidence.
+    the target), covtype and letter, with 8 seeds each. The table has the share of runs in which
+    the drift is detected within {WITHIN:,} samples. The other columns describe these runs only:
+    the median delay, the kind that is reported first, the median error of `began`, and the
+    share of runs in which the changed feature has the largest evidence.
     """
     streams, rows = _labelled(data, ("elec2", "california", "covtype", "letter")), []
     for kind, has_name in DRIFTS.items() if streams else ():

@@ -65,8 +65,9 @@ def width(data: DataFolder, report: Report, quick: bool) -> None:
     Time and memory against the number of features, and on long streams. Pixels are from the
     middle of MNIST's images, in random order. Times are median processor times of a call in
     microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for {N_PREDICTED}
-    test samples. The longest call is in milliseconds, without the first {N_FIRST} samples.
-    Bytes are per sample and tree, and MB are for the whole model.
+    test samples. The longest call is in milliseconds. It excludes the first {N_FIRST} samples,
+    or the first half of the samples if this half is shorter. Bytes are per sample and tree, and
+    MB are for the whole model.
     """
     rows = []
 

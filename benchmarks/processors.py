@@ -1,4 +1,4 @@
-"""Dependence of the results of all estimators on the processor."""
+"""Dependence of the results of many estimators on the processor."""
 
 import itertools
 import os
@@ -133,7 +133,9 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
     Dependence of results on the processor. Results on {n} samples, in separate processes with
     the settings in the header, are compared with the results of a process without these
     settings. The word `same` means equal to the last bit. Otherwise a cell has the largest
-    difference, relative to the value or to the median of all values, whichever is larger.
+    difference, relative to the value or to the median of all values, whichever is larger. The
+    adaptive regressor, `NearestNeighborDetector`, `RandomCutForest`, `DriftMonitor`, `Alarms`
+    and `Calibrated` are not compared.
     """
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:

@@ -88,11 +88,11 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
 
     Progressive accuracy / log loss (floored at .001) / Brier score of the adaptive forest and
     of other models. Streams have at most {n} samples, or twice as many if they have one abrupt
-    drift. Each forest has 10 trees and gets raw features. Features for AMF are scaled by
-    River's StandardScaler, except in a column named raw. The models take turns, and times are
-    processor times. Scores are means over seeds ({repeats}; one on mnist). Streams marked *
-    were not used to select settings, except the share of recent trees and the way to draw
-    candidate splits.
+    drift. Each forest has 10 trees. Features for AMF are scaled by River's StandardScaler,
+    except in a column named raw. All other models get raw features. The models take turns, and
+    times are processor times. Scores are means over seeds ({repeats}; one on mnist). Streams
+    marked * were not used to select settings, except the share of recent trees and the way to
+    draw candidate splits.
     """
     n, most = (600, 1) if quick else (PREFIX, 3)
     seeds = {model: 1 if model in ONCE else most for model in MODELS}

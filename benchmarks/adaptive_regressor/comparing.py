@@ -16,7 +16,7 @@ from ..report import Report, progress
 from ..timing import in_turns
 from .models import ADAPTIVE, AUTOREGRESSIVE, LAST_VALUE, MODELS, RIVALS, SLOW, SQUARED, WITH_LAW
 from .scores import CRPS_EVERY, LEVELS, mean_of, number, run
-from .streams import KEPT, SOURCES, STUDIED, target_streams
+from .streams import AHEAD, KEPT, SOURCES, STUDIED, target_streams
 
 # Results of each seed, by stream and by model.
 Results = dict[str, dict[str, list[dict[str, Any]]]]
@@ -34,7 +34,8 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
     Errors, densities, coverage and times of all regressors on all streams. The design was
     selected on the streams without a mark. Streams marked ** or *** are new, and streams marked
     *** were held out until the estimator was final. Scores are means over seeds. Errors include
-    the first sample, for which the prediction is 0.
+    the first sample, for which the prediction is 0. On the stream `ahead`, a target is learned
+    {AHEAD} samples later, so the first {n_unpredicted} predictions are 0.
     """
     results: Results = {}
     lengths: dict[str, int] = {}
@@ -50,7 +51,7 @@ def streams(data: DataFolder, report: Report, quick: bool) -> None:
         }
         seeds = {model: 1 if quick or not MODELS[model].seeded else 3 for model in peers}
         lengths[name], results[name] = len(samples), in_turns(peers, seeds)
-    report.about(streams)
+    report.about(streams, n_unpredicted=AHEAD + 1)
     failures = [
         f"{model} on {name} ({out['failure']})"
         for name, found in results.items()

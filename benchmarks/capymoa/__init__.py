@@ -120,6 +120,11 @@ def _compare(
     what = "Mean absolute error" if of_targets else "Progressive accuracy"
     report.about(_compare, what=what, seeds=seeds)
     report.table(headers, scores)
+    if not of_targets:
+        report.note(
+            "Streams marked * were not used to select settings of the adaptive forest, except the "
+            "share of recent trees and the way to draw candidate splits."
+        )
     report.note(
         f"The adaptive forest is at least as accurate as CapyMOA's best learner on {ahead} of "
         f"{len(streams)} streams."
