@@ -75,9 +75,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         `save`.
     n_ready
         Largest number of ready models, 1,000 by default. A good choice is the number of keys that
-        are active at the same time: all keys, if keys come in random order. A packed model uses a
-        thirtieth to a third of a ready model's memory. Packing and unpacking a forest of 10 trees
-        together take about 10 to 30 milliseconds.
+        are active at the same time: all keys, if keys come in random order. After 20 samples, a
+        packed classifier counts as a hundredth of the ready classifier if it is adaptive, and as a
+        tenth if it is exact. After 1,000 samples, it counts as a tenth to a half. Packing and
+        unpacking a forest of 10 trees together take about 10 to 30 milliseconds.
 
     Notes
     -----
