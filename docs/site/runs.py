@@ -7,6 +7,7 @@ functions once for all that it runs.
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,6 +82,7 @@ def _is_made(source: Path) -> bool:
 
 def _run(sources: list[Path]) -> None:
     """Run new examples and notebooks in one kernel, and store their outputs."""
+    began = time.time()
     new = {source: _notebook_of(source) for source in sources if not _is_made(source)}
     if not new:
         return
@@ -108,6 +110,8 @@ def _run(sources: list[Path]) -> None:
             for source, notebook in new.items():
                 if ends[source].execution_count is not None:
                     _store(source, notebook)
+                    # A source that has changed since then is newer than its outputs.
+                    os.utime(_made_of(source), (began, began))
 
 
 def _notebook_of(source: Path) -> Any:
