@@ -425,9 +425,9 @@ class SpreadKeyedModels:
         Raises
         ------
         ValueError
-            If a sample cannot be learned; the message names the sample. Each worker has learned its
-            samples before its first error. If the lengths of `X` and `y` differ; then no sample has
-            been learned.
+            If the lengths of `X` and `y` differ, or a sample cannot be learned. In the second case,
+            the message names the sample, and each worker has learned its samples before its first
+            error. In the first case, no sample is learned.
 
         """
         if y is not None and len(y) != len(X):
