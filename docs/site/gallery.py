@@ -29,7 +29,6 @@ SHOWN = [*EXAMPLES, "service"]
 
 def sources() -> list[Path]:
     """Return the paths of the examples that run."""
-    BUILT.mkdir(parents=True, exist_ok=True)
     return [FOLDER / f"{example}.py" for example in EXAMPLES]
 
 

@@ -18,7 +18,6 @@ NOTEBOOKS = re.findall(r"\]\((\w+)\.ipynb\)", (FOLDER / "index.md").read_text())
 
 def sources() -> list[Path]:
     """Return the paths of the notebooks."""
-    BUILT.mkdir(parents=True, exist_ok=True)
     return [FOLDER / f"{name}.ipynb" for name in NOTEBOOKS]
 
 

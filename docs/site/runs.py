@@ -7,6 +7,7 @@ functions once for all that it runs.
 from __future__ import annotations
 
 import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "river_mondrian"
 
 # What each kernel runs, in order. Both lists take about the same time. What uses the same models is
-# in one list, because two kernels would compile the same functions twice. The last of each list
-# also use models of the other list, whose compiled functions are on disk by then.
+# in one list, because two kernels would compile the same functions twice. The last entries of each
+# list also use models of the other list, whose compiled functions are on disk by then.
 LISTS = (
     [
         # The first one prints how long `warmup` takes before anything is compiled.
@@ -39,7 +40,7 @@ LISTS = (
 
 # Each kernel begins with this code. By default, Python would spend a tenth of the time on searches
 # for garbage, because compilation creates many objects.
-BEGIN = "import gc\ngc.set_threshold(50_000)"
+BEGIN = "import gc\ngc.set_threshold(50_000)\ndel gc"
 
 # A cell that runs an example with some arguments. Figures that remain open would become outputs.
 RUN = """
@@ -56,14 +57,15 @@ MOST_SECONDS = 600
 
 def run_all() -> None:
     """Run all examples and notebooks whose outputs are not stored."""
+    for folder in (gallery.BUILT, notebooks.BUILT):
+        folder.mkdir(parents=True, exist_ok=True)
     sources = {source.name: source for source in [*gallery.sources(), *notebooks.sources()]}
     first, second = ([sources.pop(name) for name in names] for names in LISTS)
     # What is in no list runs last.
     second += sources.values()
     with ThreadPoolExecutor(2) as pool:
-        for ran in pool.map(_run, (first, second)):
-            for source, notebook in ran.items():
-                _store(source, notebook)
+        # A list of the results raises the first error.
+        list(pool.map(_run, (first, second)))
 
 
 def _made_of(source: Path) -> Path:
@@ -78,15 +80,17 @@ def _is_made(source: Path) -> bool:
     return made.exists() and made.stat().st_mtime >= changed
 
 
-def _run(sources: list[Path]) -> dict[Path, Any]:
-    """Run new examples and notebooks in one kernel; return notebooks with their outputs."""
-    ran = {source: _notebook_of(source) for source in sources if not _is_made(source)}
-    if not ran:
-        return {}
+def _run(sources: list[Path]) -> None:
+    """Run new examples and notebooks in one kernel, and store their outputs."""
+    began = time.time()
+    new = {source: _notebook_of(source) for source in sources if not _is_made(source)}
+    if not new:
+        return
+    # After each notebook, a cell removes all names, which the next notebook must not see.
+    ends = {source: nbformat.v4.new_code_cell("%reset -f") for source in new}
     cells = [nbformat.v4.new_code_cell(BEGIN)]
-    for notebook in ran.values():
-        # A notebook must not see the names of the notebook before.
-        cells += [nbformat.v4.new_code_cell("%reset -f"), *notebook.cells]
+    for source, notebook in new.items():
+        cells += [*notebook.cells, ends[source]]
     client = NotebookClient(
         nbformat.v4.new_notebook(cells=cells),
         timeout=MOST_SECONDS,
@@ -99,8 +103,15 @@ def _run(sources: list[Path]) -> dict[Path, Any]:
         # Sockets in a folder of this kernel avoid open ports.
         manager = client.create_kernel_manager()
         manager.transport, manager.ip = "ipc", f"{folder}/kernel"
-        client.execute(cwd=str(ROOT), env={**os.environ, **backend})
-    return ran
+        try:
+            client.execute(cwd=str(ROOT), env={**os.environ, **backend})
+        finally:
+            # After an error, the outputs of the notebooks before it are stored.
+            for source, notebook in new.items():
+                if ends[source].execution_count is not None:
+                    _store(source, notebook)
+                    # A source that has changed since then is newer than its outputs.
+                    os.utime(_made_of(source), (began, began))
 
 
 def _notebook_of(source: Path) -> Any:

@@ -75,10 +75,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         `save`.
     n_ready
         Largest number of ready models, 1,000 by default. A good choice is the number of keys that
-        are active at the same time: all keys, if keys come in random order. After 20 samples, a
-        packed classifier counts as a hundredth of the ready classifier if it is adaptive, and as a
-        tenth if it is exact. After 1,000 samples, it counts as a tenth to a half. Packing and
-        unpacking a forest of 10 trees together take about 10 to 30 milliseconds.
+        are active at the same time: all keys, if keys come in random order. A packed forest of 10
+        trees with 20 samples counts as a hundredth to a quarter of a ready forest. Packing and
+        unpacking this forest together take about 10 to 30 milliseconds. With more samples, the
+        share and the time are larger.
 
     Notes
     -----
@@ -426,9 +426,9 @@ class SpreadKeyedModels:
         Raises
         ------
         ValueError
-            If a sample cannot be learned; the message names the sample. Each worker has learned its
-            samples before its first error. If the lengths of `X` and `y` differ; then no sample has
-            been learned.
+            If the lengths of `X` and `y` differ, or a sample cannot be learned. In the second case,
+            the message names the sample, and each worker has learned its samples before its first
+            error. In the first case, no sample is learned.
 
         """
         if y is not None and len(y) != len(X):

@@ -315,9 +315,9 @@ class SupervisedForest(MondrianForest):
 
         An adaptive forest averages over its trees of all samples. The adaptive regressor excludes
         trees that learn residuals or errors. Importances are computed from the trees, without
-        samples. For an exact forest of 10 trees and 100,000 samples of covtype, the computation
-        takes 0.3 to 1 second. It temporarily needs 8 bytes for each node and class of a tree. The
-        mapping is empty before the first sample.
+        samples. With 100,000 samples of 54 features and 10 trees, the computation takes .05 to 1
+        second. It temporarily needs 8 bytes for each node and class of a tree. The mapping is empty
+        before the first sample.
         """
         values = [] if self._trees is None else self._trees.reader.importances().tolist()
         return dict(zip(self.feature_names, values, strict=True))

@@ -214,9 +214,9 @@ def save(
     Raises
     ------
     TypeError
-        If `path` is not a path, `model` is not an estimator or a feature map of this package, or
-        `extra` is neither a dict nor None. If a part of the model or of `extra` cannot be stored;
-        the message names this part. Labels and names of features must be str, int, float, bool,
+        If `path` is not a path, `model` is not an estimator or a feature map of this package,
+        `extra` is neither a dict nor None, or a part of the model or of `extra` cannot be stored.
+        The message names this part. Labels and names of features must be str, int, float, bool,
         bytes, NumPy scalars, or tuples of these. A feature may be named None. A drift detector of
         your own raises this error, because its state would be lost.
 
