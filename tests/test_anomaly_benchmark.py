@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import main
-from benchmarks.anomaly.minutes import DAY, KINDS, metric
+from benchmarks.anomaly.generated import DAY, KINDS, metric
 from benchmarks.anomaly.nab import PROFILES, at, best, places
 from benchmarks.data import DataFolder
 

@@ -11,11 +11,13 @@ from river_mondrian import Alarms, DensityForest, NearestNeighborDetector, Rando
 
 from ..data import Array, DataFolder, Stream
 from ..report import Report, progress
-from .minutes import DAY, DAYS, KINDS, SEED, metric, usual
+from .generated import DAY, DAYS, KINDS, LENGTHS, SEED, Metric, metric, usual, with_job
 from .nab import PROFILES, Places, at, best, places
 from .ranking import scores_of
 
 SEEDS = 3
+# The default threshold of `Alarms` without a period.
+THRESHOLD = 0.997
 PUBLISHED = {
     "scores_numenta": "HTM (Numenta)",
     "scores_cad_ose": "CAD OSE",
@@ -139,7 +141,7 @@ def nab(data: DataFolder, report: Report, quick: bool) -> None:
     )
     report.table(["detector", *halves], rows)
     shown, model = files.names.index(SHOWN), ALARMS["Alarms, default"](0)
-    raised = np.flatnonzero(scores_of(model, files.samples(shown)) >= model.threshold)
+    raised = np.flatnonzero(scores_of(model, files.samples(shown)) >= THRESHOLD)
     draw_series(report, files.times[shown], files.values[shown], files.windows[shown], raised)
 
 
@@ -177,7 +179,7 @@ def _totals(
         of_half = [series[i] for i in numbers], [scores[i] for i in numbers]
         for profile in PROFILES.values():
             if is_fixed:
-                totals.append(at(*of_half, profile, Alarms().threshold))
+                totals.append(at(*of_half, profile, THRESHOLD))
             else:
                 totals.append(best(*of_half, profile)[1])
     return np.array(totals)
@@ -222,31 +224,27 @@ THRESHOLDS = (0.98, 0.997)
 # Budgets, and the detectors and the threshold of the runs with a budget.
 BUDGETS = (None, (2, DAY), (1, DAY))
 _BOUNDED = "value and hour; spread", THRESHOLDS[0]
-# Settings for at most one alarm a day: a name, the windows of detectors and alarms, a threshold.
-ONE_A_DAY = (
-    ("default", (2048, 8192, 0.999)),
-    ("two weeks", (14 * DAY, 14 * DAY, 0.997)),
-)
+# Settings for at most one alarm a day: the windows of detectors and alarms, and the other arguments
+# of `Alarms`. With a period, the defaults are two weeks and the threshold .997.
+ONE_A_DAY: dict[str, tuple[int, dict[str, Any]]] = {
+    "default": (2048, {"threshold": 0.999, "grace_period": DAY, "budget": (1, DAY)}),
+    "two weeks": (14 * DAY, {"period": DAY}),
+}
+# For alarms at several numbers of samples in a day: days of a series, series, and sizes of the job.
+PERIODIC_DAYS, N_PERIODIC, SIZES = 33, 10, (0.0, 2.5, 5.0)
 # Number of series without incidents, and the days of each of three periods.
 N_QUIET, PERIOD = 10, 14
 
 
-def _one_a_day(near: int, window: int, threshold: float) -> Alarms:
+def _one_a_day(which: str) -> Alarms:
     """Return alarms with the two default detectors and a budget of one alarm a day."""
+    window, arguments = ONE_A_DAY[which]
     seen = "value", "hour_sin", "hour_cos"
     views = [
-        compose.Select(*seen) | _near(1, window=near),
-        compose.Select(*seen) | _near(2, window=near, shingle=8),
+        compose.Select(*seen) | _near(1, window=window),
+        compose.Select(*seen) | _near(2, window=window, shingle=8),
     ]
-    return Alarms(
-        views,
-        threshold,
-        window=window,
-        grace_period=DAY,
-        budget=(1, DAY),
-        tolerance=0.2,
-        calendar=DERIVED,
-    )
+    return Alarms(views, tolerance=0.2, calendar=DERIVED, **arguments)
 
 
 def metrics(data: DataFolder, report: Report, quick: bool) -> None:
@@ -365,13 +363,13 @@ def _first_dismissed() -> Answer:
 def _answer_quiet(report: Report, n_series: int) -> None:
     """Report alarms without incidents, if the first alarm of days 15 to 28 is dismissed."""
     rows = []
-    for who, settings in ONE_A_DAY:
+    for who in ONE_A_DAY:
         progress(f"{who}, quiet, answers")
         counted = np.zeros((2, 4), dtype=int)
         for number in range(n_series):
             values, _ = usual(np.random.default_rng([SEED + 1, number]), 3 * PERIOD)
             for counts, answer in zip(counted, (no_answer, _first_dismissed()), strict=True):
-                raised = _raised(values, _one_a_day(*settings), answer)
+                raised = _raised(values, _one_a_day(who), answer)
                 first, second, third = np.bincount(
                     np.array(raised, dtype=int) // (PERIOD * DAY), minlength=3
                 )
@@ -379,40 +377,41 @@ def _answer_quiet(report: Report, n_series: int) -> None:
         for counts, which in zip(
             counted, ("none", "first of days 15 to 28 dismissed"), strict=True
         ):
-            rows.append([who, f"{settings[-1]:g}", which, *map(str, counts)])
+            rows.append([who, which, *map(str, counts)])
     report.note(
         f"False alarms on {n_series} series without incidents, of {3 * PERIOD} days each, with a "
         "value per minute. The budget is one alarm a day. The two default detectors get the value "
-        "and the hour, and `tolerance` is .2. The windows of the detectors and of `Alarms` have "
-        "their default lengths, or two weeks. In every second row, the first alarm of days "
-        f"{PERIOD + 1} to {2 * PERIOD} of each series is dismissed as it comes. The column `later` "
-        "counts the other alarms of these days. The rule that averages of the first window are "
-        "replaced only by higher ones was chosen on these series at the threshold .997."
+        "and the hour, and `tolerance` is .2. With `default` windows, the threshold is .999. With "
+        f"windows of two weeks, `period` is {DAY}, and the threshold is .997. In every second row, "
+        f"the first alarm of days {PERIOD + 1} to {2 * PERIOD} of each series is dismissed as it "
+        "comes. The column `later` counts the other alarms of these days. The rule that averages "
+        "of the first window are replaced only by higher ones was chosen on these series at the "
+        "threshold .997."
     )
     days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(3)]
-    report.table(["windows", "threshold", "answers", *days[:2], "later", days[2]], rows)
+    report.table(["windows", "answers", *days[:2], "later", days[2]], rows)
 
 
 def _answer_incidents(report: Report, n_series: int) -> None:
     """Report found incidents without answers, and if each alarm is answered as it comes."""
     rows = []
-    for who, settings in ONE_A_DAY:
+    for who in ONE_A_DAY:
         for is_answered in (False, True):
             progress(f"{who}, incidents, answers")
             own = range(n_series, 2 * n_series)
-            judged = [_judged(i, _one_a_day(*settings), is_answered) for i in own]
+            judged = [_judged(i, _one_a_day(who), is_answered) for i in own]
             of_all, *found = _cells(judged)
             n_false = sum(of_series.n_false for of_series in judged)
             answer = "each alarm" if is_answered else "none"
-            rows.append([who, f"{settings[-1]:g}", answer, of_all, str(n_false), *found])
+            rows.append([who, answer, of_all, str(n_false), *found])
     report.note(
         f"Alarms of the same settings on {n_series} series with five incidents each: series like "
-        f"those of the page `anomaly: metrics`, with the numbers {n_series} to {2 * n_series - 1}. "
+        f"those of the section Metrics, with the numbers {n_series} to {2 * n_series - 1}. "
         f"The settings were chosen on series 0 to {n_series - 1}. In every second row, each alarm "
         "is answered as it comes: an alarm within an incident or within 30 minutes after it is "
         "confirmed, and each other alarm is dismissed. A false alarm is such another alarm."
     )
-    headers = ["windows", "threshold", "answers", "alarms a day", "false alarms", "found"]
+    headers = ["windows", "answers", "alarms a day", "false alarms", "found"]
     report.table([*headers, *KINDS], rows)
 
 
@@ -433,7 +432,7 @@ def _answer_files(data: DataFolder, report: Report, quick: bool) -> None:
                 n_answered = len(samples) // 4 if is_answered else 0
                 scores[i] = _answered(ALARMS["Alarms, default"](seed), samples, own, n_answered)
                 if not is_answered:
-                    n_finding[i] += _windows_found(own, scores[i], Alarms().threshold)
+                    n_finding[i] += _windows_found(own, scores[i], THRESHOLD)
             totals.append(_totals(files.series, scores, files.halves, True))
         who = "first quarter of each file" if is_answered else "none"
         rows.append([who, *_texts(np.mean(totals, axis=0))])
@@ -479,6 +478,54 @@ def _windows_found(series: Places, scores: Array, threshold: float) -> Array:
     return np.isin(np.arange(series.n_windows), inside)
 
 
+def periods(data: DataFolder, report: Report, quick: bool) -> None:
+    """Count alarms at several numbers of samples in a day, with a nightly job and answers."""
+    n_series, rows = 1 if quick else N_PERIODIC, []
+    for day in list(LENGTHS)[: 2 if quick else None]:
+        for size in SIZES:
+            for is_answered in (False, True):
+                progress(f"{day} samples a day, job {size}, answers {is_answered}")
+                made = [with_job(i, day, PERIODIC_DAYS, size) for i in range(n_series)]
+                counts = [_periodic(one, day, is_answered) for one in made]
+                found, n_false, n_jobs = np.sum(counts, axis=0)
+                total = sum(len(one.incidents) for one in made)
+                answer = "each alarm" if is_answered else "none"
+                cells = [f"{found} of {total}", str(n_false), str(n_jobs) if size else "-"]
+                rows.append([str(day), f"{size:g}" if size else "none", answer, *cells])
+    report.note(
+        "Alarms of `Alarms(period=n)` on generated series of one feature with n samples a day. "
+        f"There are {n_series} series of {PERIODIC_DAYS} days for each n. Each series has a daily "
+        "season, quieter weekends, and two incidents a week after the fourth day. Incidents last 2 "
+        "to 8 hours with 24 samples a day, and 20 minutes to 4 hours with more samples. A slow "
+        "rise lasts three times as long. "
+        "From the tenth day on, a job increases the values every night, by 2.5 or 5 amplitudes of "
+        "the season; an incident is 1 to 2.5 amplitudes or an outage. If each alarm is answered, "
+        "alarms within an incident are confirmed, and all other alarms are dismissed. An incident "
+        "is found if an alarm is raised within it or shortly after it. A false alarm is an alarm "
+        "at normal values. The defaults were chosen on other series of this kind."
+    )
+    headers = ["samples a day", "job", "answers", "found", "false alarms", "alarms at the job"]
+    report.table(headers, rows)
+
+
+def _periodic(made: Metric, day: int, is_answered: bool) -> tuple[int, int, int]:
+    """Return the numbers of found incidents, of false alarms, and of alarms at the job."""
+    shortest, longest, _ = LENGTHS[day]
+    near = np.ones(2 * longest + 1)
+    is_job = np.convolve(made.is_job, near, "same") > 0.0
+    alarms, found, n_false, n_jobs = Alarms(period=day), set(), 0, 0
+    for t, value in enumerate(made.values.tolist()):
+        alarms.learn_one({"value": value})
+        if alarms.alarm is None:
+            continue
+        own = {one for one in made.incidents if one.first <= t <= one.last + shortest}
+        found |= own
+        n_jobs += bool(is_job[t] and not own)
+        n_false += not (own or is_job[t])
+        _give(alarms, bool(own) if is_answered else None)
+    return len(found), n_false, n_jobs
+
+
 def _drifting(kind: str, rng: np.random.Generator, n: int) -> Array:
     """Return samples of 5 features whose distribution drifts in the middle."""
     t = np.arange(n)
@@ -510,7 +557,7 @@ def drift(data: DataFolder, report: Report, quick: bool) -> None:
             scores = scores_of(model, samples)
             before, after = scores[n // 2 - 1000 : n // 2], scores[n // 2 :]
             if who == "Alarms":
-                is_alarm, text = after >= model.threshold, str((before >= model.threshold).sum())
+                is_alarm, text = after >= THRESHOLD, str((before >= THRESHOLD).sum())
             else:
                 is_alarm, text = after > np.quantile(before, 0.99), "10"
             blocks = is_alarm[: len(after) // 500 * 500].reshape(-1, 500).sum(axis=1)
@@ -540,7 +587,7 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
             scores_of(model, [({"value": 2.0, "hour": i % 24}, None) for i in range(2000)])
             x = {"value": value, "hour": 2000 % 24}
             score = model.score_one(x)
-            is_alarm = score >= Alarms().threshold
+            is_alarm = score >= THRESHOLD
             rows.append([f"{value:g}", who, f"{score:.4f}", "alarm" if is_alarm else "none"])
     report.note(
         "Scores of a changed value after 2,000 values that equal 2. An alarm of a detector is a "
@@ -549,4 +596,4 @@ def equal(data: DataFolder, report: Report, quick: bool) -> None:
     report.table(["value", "detector", "score", "alarm"], rows)
 
 
-PARTS = (nab, metrics, answers, drift, equal)
+PARTS = (nab, metrics, periods, answers, drift, equal)

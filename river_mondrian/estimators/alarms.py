@@ -20,8 +20,9 @@ from ..inputs import as_dict, check_value
 from ..model import Model, locked
 from ..posteriors.course import Course, CourseRecord, learn, look
 from ..progress import one_by_one
+from . import incidents as inc
 from .calibrated import final_of
-from .incidents import CONFIRMED, DISMISSED, RISING, Alarm, Incident, answered, followed, running
+from .incidents import Alarm, Incident
 from .nearest_neighbor import NearestNeighborDetector
 
 # Smallest window and grace period, in samples.
@@ -33,6 +34,12 @@ KEPT_ALARMS = 100
 PERIODIC = ("period_sin", "period_cos")
 # Sign of the deviations that each `direction` permits.
 SIGNS = {"up": 1.0, "down": -1.0}
+# The default threshold permits an alarm if at least this many of the ranked averages are higher.
+MOST_HIGHER = 12
+# Number of ranked averages of an ended incident, without an integer `period`.
+MOST_OF_INCIDENT = 12
+# Largest share of removed averages with which dismissed samples are removed.
+LARGEST_SHARE = 0.2
 # Largest number of features that an error names.
 MOST_NAMED = 10
 
@@ -60,16 +67,19 @@ class Alarms(Model, base.AnomalyDetector):
         the copies learn. None means two `NearestNeighborDetector`s, one for single samples and one
         with `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
     threshold
-        A score at or above the threshold raises an alarm.
+        A score at or above the threshold raises an alarm. None means .997 or, with a `window` below
+        4,000, 1 - 12 / `window`. So about 12 of the ranked averages may be higher.
     average
         Number of the latest samples whose surprises are averaged. Choose at most the length of the
-        shortest incident.
+        shortest incident. None means 40 or, with an integer `period`, 1/24 of the period, but from
+        4 to 40.
     window
         Number of the latest averages among which an average is ranked. None means 8,192 or, with an
         integer `period`, 14 periods, but at least 100.
     rest
         Number of samples without alarms after an alarm, except alarms for novel values and missing
-        features.
+        features. None means 100 or, with an integer `period`, a quarter of the period, but at most
+        100.
     tolerance
         A value is novel if its distance from the range of all earlier values is at least this share
         of the range, unless such values are frequent (see the notes). If most values of a feature
@@ -97,10 +107,10 @@ class Alarms(Model, base.AnomalyDetector):
     period
         Length of a season in samples, such as 1440 for one value per minute and a daily season. The
         detectors then get two more features, the sine and cosine of the time: `period_sin` and
-        `period_cos`. An integer period also changes the defaults of `window`, `tolerance`,
-        `grace_period` and `budget`. If samples are irregular, pass a pair (feature, seconds), such
-        as `("time", 86400)`, with a feature that is a time in seconds. Each sample must have this
-        feature, which the detectors do not get.
+        `period_cos`. An integer period also changes the defaults of `average`, `window`, `rest`,
+        `tolerance`, `grace_period` and `budget`, and so of `threshold`. If samples are irregular,
+        pass a pair (feature, seconds), such as `("time", 86400)`, with a feature that is a time in
+        seconds. Each sample must have this feature, which the detectors do not get.
 
     Notes
     -----
@@ -114,6 +124,12 @@ class Alarms(Model, base.AnomalyDetector):
     samples, its scores are first high, then low. Low means would give later means too high scores,
     so a mean of the second `window` samples replaces a mean of the first `window` samples only if
     the new mean is higher.
+
+    The means of a long incident would hide the next incidents, unless these are larger. So after
+    its end, an incident keeps at most 12 means in the ranking, the largest. With an integer
+    `period`, an incident keeps only its largest mean, because the budget limits false alarms. The
+    same applies if the alarm was not raised because of the budget, `rest`, `direction` or
+    `at_least`.
 
     A sample with a novel value has the score 1, unless a rule below sets the score to 0. Let e be
     the sample's largest distance from an earlier range, as a share of the range. No value counts as
@@ -177,10 +193,10 @@ class Alarms(Model, base.AnomalyDetector):
     """
 
     detector: Any = None
-    threshold: float = 0.997
-    average: int = 40
+    threshold: float | None = None
+    average: int | None = None
     window: int | None = None
-    rest: int = 100
+    rest: int | None = None
     tolerance: float | None = None
     grace_period: int | None = None
     budget: tuple[int, int] | None = None
@@ -189,25 +205,32 @@ class Alarms(Model, base.AnomalyDetector):
     calendar: Sequence[Hashable] | None = None
     period: int | tuple[Hashable, float] | None = None
 
-    _TRANSIENT = Model._TRANSIENT | {"_window", "_tolerance", "_grace", "_budget"}
+    _TRANSIENT = Model._TRANSIENT | {
+        *("_threshold", "_average", "_window", "_rest", "_tolerance", "_grace", "_budget", "_most")
+    }
 
     def _renew(self) -> None:
         super()._renew()
         # Parameters that are None get defaults that depend on the period.
         n = None if isinstance(self.period, (tuple, list)) else self.period
         self._window = self.window or (max(14 * n, LEAST_RANKED) if n else 8192)
+        self._threshold = self.threshold or min(0.997, 1.0 - MOST_HIGHER / self._window)
+        self._average = self.average or (min(max(n // 24, 4), 40) if n else 40)
+        self._rest = (min(n // 4, 100) if n else 100) if self.rest is None else self.rest
         self._tolerance = self.tolerance or (0.2 if n else 0.05)
         self._grace = self.grace_period or max(n or 0, LEAST_RANKED)
         self._budget = self.budget or ((1, n) if n else None)
+        # Number of ranked averages of an ended incident.
+        self._most = 1 if n else MOST_OF_INCIDENT
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("threshold", self.threshold)
-        if self.threshold > 1.0:
-            raise ValueError(f"threshold must be at most 1, got {self.threshold!r}")
-        check_integer("average", self.average, 1)
+        if self.threshold is not None:
+            check_positive("threshold", self.threshold)
+            if self.threshold > 1.0:
+                raise ValueError(f"threshold must be at most 1, got {self.threshold!r}")
+        check_integer("average", self.average, 1, None)
         check_integer("window", self.window, LEAST_RANKED, None)
-        check_integer("rest", self.rest, 0)
+        check_integer("rest", self.rest, 0, None)
         if self.tolerance is not None:
             check_positive("tolerance", self.tolerance)
         check_integer("grace_period", self.grace_period, LEAST_RANKED, None)
@@ -216,6 +239,7 @@ class Alarms(Model, base.AnomalyDetector):
         _check_bounds(self.direction, self.at_least)
         if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
+        super().__post_init__()
         near = 2048 if self.period is None else self._window
         self._views = _views_of(self.detector, near)
         self._table = Course(len(self._views), self._measures(), self._times())
@@ -223,7 +247,7 @@ class Alarms(Model, base.AnomalyDetector):
         self._alarms: tuple[Incident, ...] = ()
 
     def _measures(self) -> tuple[int, int, float, float]:
-        return self._window, self.average, self.threshold, self._tolerance
+        return self._window, self._average, self._threshold, self._tolerance
 
     def _times(self) -> tuple[Hashable, ...]:
         """Return the names of the features whose values are never novel."""
@@ -246,8 +270,8 @@ class Alarms(Model, base.AnomalyDetector):
             self._alarms = tuple(Incident(Alarm(*one), *rest) for one, *rest in stored_alarms)
             is_sound = all(
                 0 < alarm.began <= began <= alarm.sample <= course.n
-                and RISING <= ended <= course.n
-                and answer in ("", DISMISSED, CONFIRMED)
+                and inc.RISING <= ended <= course.n
+                and answer in inc.ANSWERS
                 for alarm, began, ended, answer in self._alarms
             )
         except (TypeError, ValueError):
@@ -282,8 +306,9 @@ class Alarms(Model, base.AnomalyDetector):
             is_early = bool(table.course.is_silent) and self._is_barred(n + 1)
             silent = table.silent if is_early else []
             postponed = [table.features.index_of[name] for name in silent]
+            alarm, answer = self._next_alarm(x, table)
             kept = max(KEPT_ALARMS, self._budget[0] if self._budget else 0)
-            table, alarms, *rows = followed(self._alarms, table, self._raised(x, table), kept)
+            table, alarms, *rows = inc.followed(self._alarms, table, alarm, answer, kept)
 
             def count() -> None:
                 self._table, self._alarms = table, alarms
@@ -292,15 +317,21 @@ class Alarms(Model, base.AnomalyDetector):
                     learn(table.course)
                 # The alarm of these missing features was prevented, so it is due again at the next
                 # sample, if the features are still missing.
-                table.n_absent[postponed] = self.average - 1
+                table.n_absent[postponed] = self._average - 1
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
             for one in alarms:
+                if one.answer in ("", inc.UNRAISED):
+                    if one.ended == n:
+                        remove = functools.partial(table.remove_means, one.began, n, self._most)
+                        steps.append(remove)
                 # Shingles contain an incident's samples even after its end, so the removal
                 # continues.
-                if one.answer == CONFIRMED and (one.runs or n <= one.ended + self._longest()):
-                    steps.append(functools.partial(self._remove, one, n + 1))
+                elif one.runs or n <= one.ended + self._longest():
+                    first = one.began if one.alarm.sample == n + 1 else n + 1
+                    last = self._last_removed(one, table, first, n + 1)
+                    steps.append(functools.partial(self._remove, one, first, last))
             view = self._views[0]
             n_learned = None if isinstance(final_of(view), Model) else _n_learned(view)
             try:
@@ -340,11 +371,17 @@ class Alarms(Model, base.AnomalyDetector):
     def dismiss(self, alarm: Alarm) -> None:
         """Report that the incident of an alarm was normal.
 
-        A later alarm is not raised if its samples are as near to the dismissed samples as most
-        learned samples were to the stored samples. Samples whose surprise is below the mean
+        A later alarm is not raised if its samples are as near to the dismissed samples as 95 % of
+        the learned samples were to the stored samples. Samples whose surprise is below the mean
         surprise since `began` are not compared. If the incident has not ended, its later samples
         are dismissed, too, up to the next alarm with a novel value. This alarm needs its own
         answer. The latest 512 dismissed samples are kept.
+
+        Dismissed incidents, and later incidents whose alarm is not raised, do not hide smaller
+        incidents: their averages are removed from the ranking, and their raw scores from the ranks
+        of each `NearestNeighborDetector`. Their values stay in ranges and stores, because these
+        values are normal. If a tenth of the averages has been removed, dismissed samples are
+        frequent and therefore usual, and are not removed.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         units: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
@@ -361,7 +398,7 @@ class Alarms(Model, base.AnomalyDetector):
             If the alarm is not one of `alarms`. Then nothing has changed.
 
         """
-        self._answer(alarm, DISMISSED)
+        self._answer(alarm, inc.DISMISSED)
 
     def confirm(self, alarm: Alarm) -> None:
         """Report that the incident of an alarm was real, so that it does not hide later incidents.
@@ -383,45 +420,69 @@ class Alarms(Model, base.AnomalyDetector):
             If the alarm is not one of `alarms`. Then nothing has changed.
 
         """
-        self._answer(alarm, CONFIRMED)
+        self._answer(alarm, inc.CONFIRMED)
 
     def _answer(self, alarm: Alarm, answer: str) -> None:
         with self._lock:
             self._enter()
             held, table = self._alarms, self._table
-            known = [one.alarm for one in held]
+            known = [one.alarm for one in inc.raised(held)]
             if not isinstance(alarm, tuple) or alarm not in known:
                 raise ValueError(f"the alarm must be one of the latest alarms, got {alarm!r}")
-            place = known.index(alarm)
-            if held[place].answer == answer:
+            place = [one.alarm for one in held].index(alarm)
+            incident = held[place]
+            if incident.answer == answer:
                 return
-            alarms, *rows = answered(held, table, place, answer)
+            alarms, *rows = inc.answered(held, table, place, answer)
 
             def keep() -> None:
                 self._alarms = alarms
                 table.waiting, table.dismissed = rows
 
-            steps: list[Callable[[], object]] = [keep]
-            if answer == CONFIRMED:
-                steps.append(functools.partial(self._remove, held[place], held[place].began))
-            self._run_steps(steps)
+            incident, first = alarms[place], incident.began
+            last = self._last_removed(incident, table, first, int(table.course.n))
+            self._run_steps([keep, functools.partial(self._remove, incident, first, last)])
 
     def _longest(self) -> int:
         """Return the largest number of mappings in a shingle."""
         return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
-    def _remove(self, incident: Incident, first: int) -> None:
-        """Remove a confirmed incident's samples whose number is at least `first`."""
-        n = int(self._table.course.n)
-        last = incident.last(n)
-        self._table.remove(incident.began, first, last, not incident.runs)
+    def _last_removed(self, incident: Incident, table: Course, first: int, n: int) -> int:
+        """Return the last sample to be removed of an answered incident, from `first` to `n`."""
+        last, ranked = incident.last(n), min(n, self._window)
+        if incident.answer == inc.CONFIRMED:
+            return last
+        # Dismissed samples that are frequent are usual, so they stay.
+        room = int(LARGEST_SHARE * ranked - table.course.n_removed)
+        return min(last, first + max(room, 0) - 1)
+
+    def _remove(self, incident: Incident, first: int, last: int) -> None:
+        """Remove an answered incident's samples from `first` to `last`.
+
+        Confirmed samples are removed from averages, ranges and stores. The values of dismissed
+        samples are normal, so these samples are removed only from averages and from ranks.
+        """
+        n, table = int(self._table.course.n), self._table
+        is_confirmed = incident.answer == inc.CONFIRMED
+        if is_confirmed:
+            table.remove(incident.began, first, last, not incident.runs)
+        else:
+            table.remove_means(first, last)
         for view in self._views:
             own = final_of(view)
-            if isinstance(own, NearestNeighborDetector):
+            if not isinstance(own, NearestNeighborDetector):
+                continue
+            # Number of the last shingle with a sample of the incident.
+            last_shingle = last + own.shingle - 1
+            if is_confirmed:
                 # The detector may have learned samples before it was passed to `Alarms`, so its
                 # sample numbers differ.
                 more = own.n_samples - n - 1
-                own._forget(first + more, last + more + own.shingle - 1)
+                own._forget(first + more, last_shingle + more)
+            elif last >= first or not incident.runs:
+                # `skip_anomalies` reads the latest score, so this score is removed later.
+                first_removed = max(first - 1, incident.began)
+                own._remove_scores(max(n - last_shingle, 1), n - first_removed)
 
     def learn_many(self, X: Any, *, progress: bool = False) -> None:
         """Learn the rows of a frame, in order, with the same result as `learn_one` on each row.
@@ -455,7 +516,7 @@ class Alarms(Model, base.AnomalyDetector):
         """Return the alarm of the sample in the table, which has not been learned."""
         number, names = table.course.n + 1, table.features.names
         if table.course.is_silent:
-            began, silent = number - self.average + 1, table.silent
+            began, silent = number - self._average + 1, table.silent
             return Alarm(number, began, score, (), dict.fromkeys(silent, 1 / len(silent)), {}, {})
         # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
         # up to the latest is largest for the first anomalous sample.
@@ -519,13 +580,25 @@ class Alarms(Model, base.AnomalyDetector):
 
     # Scores.
 
-    def _raised(self, x: Mapping[Any, Any], table: Course) -> Alarm | None:
-        """Return the alarm that the sample in the table raises, or None."""
-        score = self._score(table.course)
-        if score < self.threshold:
-            return None
+    def _next_alarm(self, x: Mapping[Any, Any], table: Course) -> tuple[Alarm | None, str]:
+        """Return the alarm of the sample in the table, or None; and the alarm's answer.
+
+        The answer is `REPEATED` or `UNRAISED` if the alarm is not raised, and an empty string
+        otherwise.
+        """
+        course = table.course
+        score = self._score(course)
+        is_high = score >= self._threshold
+        if not is_high:
+            is_unusual = not course.is_flat and course.score >= self._threshold
+            if course.n < self._grace or not (course.is_novel or is_unusual):
+                return None, ""
+            if inc.running(self._alarms):
+                return None, ""
         alarm = self._alarm(x, table, score)
-        return alarm if self._passes(alarm) and not self._is_dismissed(alarm, table) else None
+        if self._is_dismissed(alarm, table):
+            return alarm, inc.REPEATED
+        return alarm, "" if is_high and self._passes(alarm) else inc.UNRAISED
 
     def _scored(self, x: Mapping[Any, Any]) -> Course:
         """Write a sample and its scores to the table; return the table."""
@@ -541,13 +614,13 @@ class Alarms(Model, base.AnomalyDetector):
 
     def _score(self, course: CourseRecord) -> float:
         """Return the score of the sample in the table, ignoring `direction` and `at_least`."""
-        n, alarms = course.n, self._alarms
+        n, latest = course.n, inc.latest_raised(self._alarms)
         if self._is_barred(n + 1):
             return 0.0
         if course.is_novel or course.is_silent:
             return 1.0
-        is_confirmed = any(one.answer == CONFIRMED for one in running(alarms))
-        is_resting = bool(alarms) and n < alarms[-1].alarm.sample + self.rest
+        is_confirmed = any(one.answer == inc.CONFIRMED for one in inc.running(self._alarms))
+        is_resting = latest is not None and n < latest.sample + self._rest
         if course.is_flat or is_confirmed or is_resting:
             return 0.0
         return float(course.score)
@@ -578,7 +651,8 @@ class Alarms(Model, base.AnomalyDetector):
         if self._budget is None:
             return False
         limit, n = self._budget
-        return len(self._alarms) >= limit and number - self._alarms[-limit].alarm.sample < n
+        first = inc.latest_raised(self._alarms, limit)
+        return first is not None and number - first.sample < n
 
     def score_one(self, x: Mapping[Any, Any]) -> float:
         """Return the score that a sample would have as the next sample, within [0, 1].
@@ -606,8 +680,9 @@ class Alarms(Model, base.AnomalyDetector):
             # The alarm takes longer than the score, so it is created only if bounds or dismissals
             # need it.
             needs_alarm = self.direction or self.at_least or len(table.dismissed)
-            if needs_alarm and score >= self.threshold and not self._raised(x, table):
-                return 0.0
+            if needs_alarm and score >= self._threshold:
+                alarm, answer = self._next_alarm(x, table)
+                return 0.0 if alarm is None or answer else score
             return score
 
     # Learned state.
@@ -616,14 +691,16 @@ class Alarms(Model, base.AnomalyDetector):
     @locked
     def alarm(self) -> Alarm | None:
         """The alarm that the last learned sample raised, or None."""
-        is_new = bool(self._alarms) and self._alarms[-1].alarm.sample == self.n_samples
-        return _copied(self._alarms[-1].alarm) if is_new else None
+        latest = inc.latest_raised(self._alarms)
+        if latest is None or latest.sample != self.n_samples:
+            return None
+        return _copied(latest)
 
     @property
     @locked
     def alarms(self) -> list[Alarm]:
         """The latest alarms, the oldest first: at most 100, or more if `budget` allows more."""
-        return [_copied(one.alarm) for one in self._alarms]
+        return [_copied(one.alarm) for one in inc.raised(self._alarms)]
 
     @property
     @locked

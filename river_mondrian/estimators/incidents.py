@@ -16,6 +16,11 @@ MOST_KEPT = 512
 RUNNING, RISING = 0, -1
 # Answers to an alarm.
 DISMISSED, CONFIRMED = "dismissed", "confirmed"
+# Incidents whose alarm was not raised have one of these. `REPEATED`: the samples are near to
+# dismissed samples. `UNRAISED`: the budget, a rest, or a bound on deviations prevented the alarm.
+REPEATED, UNRAISED = "repeated", "unraised"
+UNLISTED = frozenset({REPEATED, UNRAISED})
+ANSWERS = UNLISTED | {"", DISMISSED, CONFIRMED}
 
 
 class Alarm(NamedTuple):
@@ -95,6 +100,20 @@ class Incident(NamedTuple):
 Incidents: TypeAlias = tuple[Incident, ...]
 
 
+def raised(incidents: Incidents) -> Incidents:
+    """Return the incidents whose alarm was raised."""
+    return tuple(one for one in incidents if one.answer not in UNLISTED)
+
+
+def latest_raised(incidents: Incidents, place: int = 1) -> Alarm | None:
+    """Return the latest raised alarm, or an earlier one if `place` is above 1; None if absent."""
+    for one in reversed(incidents):
+        place -= one.answer not in UNLISTED
+        if place == 0:
+            return one.alarm
+    return None
+
+
 def running(incidents: Incidents) -> list[Incident]:
     """Return the incidents that have not ended."""
     # Running incidents end together, so if the last incident has ended, all have ended.
@@ -103,13 +122,16 @@ def running(incidents: Incidents) -> list[Incident]:
 
 
 def followed(
-    incidents: Incidents, table: Course, alarm: Alarm | None, kept: int
+    incidents: Incidents, table: Course, alarm: Alarm | None, answer: str, kept: int
 ) -> tuple[Course, Incidents, Floats, Floats]:
     """Return the state after the next sample, which may raise an alarm. The inputs do not change.
 
+    The answer is an empty string, or `REPEATED` or `UNRAISED` if the alarm is not raised.
+
     Returns
     -------
-    The table, the latest `kept` incidents, and the samples `waiting` and `dismissed` of the table.
+    The table, the incidents of the latest `kept` alarms and the latest incidents without an alarm,
+    and the samples `waiting` and `dismissed` of the table.
 
     """
     course, n = table.course, int(table.course.n)
@@ -128,12 +150,15 @@ def followed(
         incidents = tuple(one._replace(ended=one.last(ended)) for one in incidents)
         table = table.cut(n, incidents[0].began) if is_over else table
     first = n + 1
-    if alarm is not None:
+    # Alarms that are not raised begin no incident within a running incident.
+    if alarm is not None and not (answer and running(incidents)):
         first = max(alarm.began, 1 + max((one.ended for one in incidents), default=0))
-        incidents = (*incidents, Incident(alarm, first, state, ""))[-kept:]
+        held = (one for one in incidents if one.runs or one.answer not in UNLISTED)
+        incidents = (*held, Incident(alarm, first, state, answer))
+        incidents = incidents[max(len(raised(incidents)) - kept, 0) :]
         table = table.cut(first - 1, incidents[0].began)
     waiting, dismissed = table.waiting, table.dismissed
-    unended = running(incidents)
+    unended = running(raised(incidents))
     if unended:
         answers = [one.answer for one in unended if one.is_separate]
         if answers[-1:] == [DISMISSED]:

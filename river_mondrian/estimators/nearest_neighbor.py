@@ -255,6 +255,10 @@ class NearestNeighborDetector(ScoringDetector):
         if are_gone.any():
             self._table = table.without(are_gone)
 
+    def _remove_scores(self, first: int, last: int) -> None:
+        """Remove the recent raw scores from `first` to `last` samples ago."""
+        self._known().scores.remove(first, last)
+
     # Scores.
 
     def _readings(self, x: Mapping[Any, Any]) -> tuple[float, float]:

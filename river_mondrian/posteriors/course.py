@@ -11,10 +11,11 @@ means are first high, then low. Low means would give later means too high scores
 Surprises are integers in units of 2^-32. So sums are exact, and do not depend on the order of the
 surprises.
 
-An incident can be removed from the means and from the features' ranges. A removed mean is negative
-and does not count. For the ranges, the stream is divided into parts: incidents, and the samples
-between incidents. Each part has a range for each feature. The range of a feature is the union of
-all parts' ranges and of the range of the latest `average` samples.
+An incident's means can be removed, or all except its largest means. A removed mean is negative and
+does not count. An incident can also be removed from the features' ranges. For the ranges, the
+stream is divided into parts: incidents, and the samples between incidents. Each part has a range
+for each feature. The range of a feature is the union of all parts' ranges and of the range of the
+latest `average` samples.
 """
 
 import math
@@ -419,15 +420,27 @@ class Course(OwnsArrays):
         look(self.course, began - 1)
         return float(self.course.score)
 
+    def _places(self, first: int, last: int) -> NDArray[np.int64]:
+        """Return the places of the means from sample `first` to `last` that are still ranked."""
+        window = int(self.course.window)
+        return np.arange(max(first - 1, int(self.course.n) - window), last) % window
+
+    def remove_means(self, first: int, last: int, kept: int = 0) -> None:
+        """Remove the means from sample `first` to `last`, except the `kept` largest."""
+        places = self._places(first, last)
+        means = -np.sort(-self.means[:, places], axis=1)
+        means[:, kept:] = -1.0
+        # One assignment, so that the call can be repeated after an interruption.
+        self.means[:, places] = means
+        self.course.n_removed = int((self.means[0] < 0.0).sum())
+
     def remove(self, began: int, first: int, last: int, is_over: bool) -> None:
         """Remove an incident's means from `first` to `last`, and also its ranges if `is_over`."""
-        course = self.course
-        n, window = int(course.n), int(course.window)
-        places = np.arange(max(first - 1, n - window), last) % window
-        self.means[:, places], self.excesses[places] = -1.0, 0.0
-        course.n_removed = int((self.means[0] < 0.0).sum())
+        self.remove_means(first, last)
+        self.excesses[self._places(first, last)] = 0.0
         if not is_over:
             return
+        n = int(self.course.n)
         are_gone = (self.starts >= began - 1) & (self.starts < last)
         self.parts[are_gone] = np.inf
         latest = self._latest(began - 1 if are_gone[-1] else n)

@@ -41,6 +41,8 @@ from ..partitions.mondrian.walks import Prediction, Walk, predict_rows
 
 # Largest number of stored scores.
 KEPT = 4096
+# Score in place of a removed score. It ranks below all scores.
+REMOVED = -1.0
 
 
 class RecentScoresRecord(rec.Record):
@@ -134,11 +136,18 @@ class RecentScores(Learned[RecentScoresRecord]):
         if n < KEPT:
             checks.check_number(self, "next_score", self.record.next_score, n, n)
 
+    def remove(self, first: int, last: int) -> None:
+        """Remove the scores from `first` to `last` samples ago (0 is the latest sample)."""
+        ago = np.arange(first, min(last + 1, int(self.record.n_scores)))
+        self.learned["scores"][(int(self.record.next_score) - 1 - ago) % KEPT] = REMOVED
+        self.show()
+
     @property
     def latest(self) -> rec.Floats:
         """The scores of recently learned samples, in the order of learning."""
         scores = np.roll(self.learned["scores"], -int(self.record.next_score))
-        return scores[KEPT - int(self.record.n_scores) :]
+        scores = scores[KEPT - int(self.record.n_scores) :]
+        return scores[scores != REMOVED]
 
 
 # Value of `noted_at` if `noted_score` is not set.

@@ -59,6 +59,8 @@ CLIPPED = 3.0
 RENEWED_AFTER = 64
 # A sample is unusual if its score has at least this rank (see `_is_skipped`).
 UNUSUAL = 0.9
+# Rows are near to other rows if their distance is at most this quantile of recent scores.
+USUAL = 0.95
 # Number of intervals for sorting distances.
 N_BUCKETS = 256
 # Indices of the score, and of the rank of the score among recent scores.
@@ -648,7 +650,7 @@ class NeighborTable(Learned[NeighborTableRecord]):
             terms = self._terms_of(np.abs(others - row), 1)
             terms[np.isnan(others) != np.isnan(row)] = np.inf
             distances.append(np.nansum(terms, axis=1).min())
-        usual = float(np.quantile(scores, UNUSUAL)) if len(scores) else 0.0
+        usual = float(np.quantile(scores, USUAL)) if len(scores) else 0.0
         return float(np.mean(distances)) <= usual / float(self.record.shingle)
 
     def neighbors(self) -> dict[Hashable, rec.Floats]:

@@ -9,24 +9,45 @@ class NaiveAlarms:
 
     threshold, average, window, rest = 0.997, 40, 8192, 100
     tolerance, grace_period, budget = 0.05, 100, None
+    # Number of means of an ended incident that are ranked. Largest share of removed means with
+    # which dismissed means are removed.
+    most, largest_share = 12, 0.2
 
     def __init__(self, calendar, **arguments):
         self.calendar = calendar
         vars(self).update(arguments)
         self.samples, self.excesses, self.means, self.alarms = [], [], [], []
         # For each alarm, its incident: the first sample, the last sample or None while it runs, and
-        # whether averages have reached the threshold. The numbers of confirmed incidents.
-        self.incidents, self.confirmed = [], set()
+        # whether averages have reached the threshold. The numbers of answered incidents.
+        self.incidents, self.confirmed, self.dismissed = [], set(), set()
+        # For each alarm, the number of its incident. Other incidents have no alarm.
+        self.raised = []
+        # The sample that began the latest incident.
+        self.latest = 0
         # For each sample, the silent features. The silent features whose alarm is postponed.
         self.silences, self.postponed = [], []
 
-    def is_removed(self, number, running=math.inf):
-        """Return whether a confirmed incident has a sample; running incidents end at `running`."""
+    def is_in(self, answered, number, running=math.inf):
+        """Return whether an answered incident has a sample; running incidents end at `running`."""
         return any(
             first <= number <= (running if last is None else last)
             for i, (first, last, _) in enumerate(self.incidents)
-            if i in self.confirmed
+            if i in answered
         )
+
+    def is_removed(self, number, running=math.inf):
+        """Return whether a confirmed incident has a sample."""
+        return self.is_in(self.confirmed, number, running)
+
+    def is_ranked(self, number):
+        """Return whether the mean at a sample is ranked."""
+        return self.means[number - 1] is not None and not self.is_removed(number)
+
+    def room(self, n):
+        """Return how many dismissed means may be removed, if there are `n` samples."""
+        latest = range(1 + max(0, len(self.samples) - self.window), len(self.samples) + 1)
+        n_removed = sum(not self.is_ranked(i) for i in latest)
+        return int(self.largest_share * min(n, self.window) - n_removed)
 
     def surprises(self, x):
         """Return the latest surprises, beginning with the next sample's."""
@@ -100,9 +121,17 @@ class NaiveAlarms:
         Removed averages are left out.
         """
         n, mean = len(self.samples), self.mean(x)
-        latest = enumerate(self.means[-self.window :], 1 + max(0, n - self.window))
-        means = [m for i, m in latest if i < stop and not (self.confirmed and self.is_removed(i))]
+        latest = range(1 + max(0, n - self.window), n + 1)
+        means = [self.means[i - 1] for i in latest if i < stop and self.is_ranked(i)]
         return 1.0 - (1 + sum(m >= mean - 1e-12 for m in means)) / (1 + len(means))
+
+    def is_novel(self, excess):
+        """Return whether an excess is large and rare."""
+        latest = enumerate(
+            self.excesses[-self.window :], 1 + max(0, len(self.samples) - self.window)
+        )
+        as_novel = sum(one >= excess and not self.is_removed(i) for i, one in latest if one > 0.0)
+        return excess > 0.0 and as_novel <= (1.0 - self.threshold) * self.window
 
     def is_barred(self):
         number = len(self.samples) + 1
@@ -118,14 +147,8 @@ class NaiveAlarms:
             return 0.0
         if self.silent(x):
             return 1.0
-        excess = self.excess(x)
-        if excess > 0.0:
-            latest = enumerate(self.excesses[-self.window :], 1 + max(0, n - self.window))
-            as_novel = sum(
-                one >= excess and not self.is_removed(i) for i, one in latest if one > 0.0
-            )
-            if as_novel <= (1.0 - self.threshold) * self.window:
-                return 1.0
+        if self.is_novel(self.excess(x)):
+            return 1.0
         if any(self.incidents[i][1] is None for i in self.confirmed):
             return 0.0
         if self.is_flat(x) or (self.alarms and number <= self.alarms[-1] + self.rest):
@@ -136,29 +159,53 @@ class NaiveAlarms:
         n = len(self.samples)
         began = min([first for first, last, _ in self.incidents if last is None], default=math.inf)
         is_high, excess, mean = self.rank(x, began) >= self.threshold, self.excess(x), self.mean(x)
-        silences, is_barred = self.silent(x), self.is_barred()
-        is_alarm = self.score(x) >= self.threshold
+        silences, is_barred, room = self.silent(x), self.is_barred(), self.room(n + 1)
+        is_alarm, ended = self.score(x) >= self.threshold, []
+        is_incident = is_alarm or (
+            n >= self.grace_period
+            and all(last is not None for _, last, _ in self.incidents)
+            and (self.is_novel(excess) or (not self.is_flat(x) and self.rank(x) >= self.threshold))
+        )
         for i, (first, last, has_risen) in enumerate(self.incidents):
             if last is None:
-                is_late = n + 1 >= self.alarms[-1] + self.average
+                is_late = n + 1 >= self.latest + self.average
                 is_over = not is_high and (has_risen or is_late)
                 self.incidents[i] = first, n if is_over else None, has_risen or is_high
+                if is_over and i not in self.confirmed | self.dismissed:
+                    ended.append(first)
         if is_alarm:
             self.alarms.append(n + 1)
+            self.raised.append(len(self.incidents))
+        if is_incident:
+            self.latest = n + 1
             ends = [last for _, last, _ in self.incidents if last is not None]
             silent = n + 2 - self.average if silences else None
             first = max(silent or self.began(x), 1 + max(ends, default=0))
             self.incidents.append((first, None, is_high))
         self.excesses.append(excess)
-        if self.window <= n < 2 * self.window and not self.is_removed(n + 1 - self.window):
+        if self.window <= n < 2 * self.window and self.is_ranked(n + 1 - self.window):
             mean = max(mean, self.means[-self.window])
         self.means.append(mean)
+        for first in ended:
+            part = slice(max(first - 1, n + 1 - self.window), n)
+            means = sorted([m for m in self.means[part] if m is not None], reverse=True)
+            kept = means[: self.most]
+            self.means[part] = [*kept, *[None] * (part.stop - part.start - len(kept))]
+        if room > 0 and any(self.incidents[i][1] is None for i in self.dismissed):
+            self.means[n] = None
         self.silences.append(silences)
         self.postponed = silences if is_barred else []
         self.samples.append(x)
 
     def confirm(self, i):
-        self.confirmed.add(i)
+        self.confirmed.add(self.raised[i])
+
+    def dismiss(self, i):
+        first, last, _ = self.incidents[self.raised[i]]
+        n = len(self.samples)
+        last = min(n if last is None else last, first - 1 + max(self.room(n), 0))
+        self.means[first - 1 : last] = [None] * (last + 1 - first)
+        self.dismissed.add(self.raised[i])
 
 
 def is_near(samples, surprises, dismissed, widths, usual):
