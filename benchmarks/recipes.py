@@ -188,7 +188,7 @@ def _days(has_interactions: bool, drifts: bool, seed: int) -> Iterator[tuple[Arr
 
 
 def _trainings(seed: int) -> dict[str, Callable[[Days, Any], Any]]:
-    """Return functions by name; each returns a model, given all days and the previous model."""
+    """Return functions by name; each returns a model, given the days so far and the last model."""
     import lightgbm
     import xgboost
 

@@ -413,6 +413,39 @@ def test_a_dismissed_job_hides_no_smaller_incidents():
     assert sum(i % day < 20 + 2 * length for i in raised[True]) <= 2
 
 
+@pytest.mark.parametrize("is_late", [False, True])
+def test_dismissed_incidents_and_their_repetitions_leave_the_ranks_of_detectors(is_late):
+    """The load is high twice; the second alarm is not raised. Detectors learn the same samples."""
+    views = [NearestNeighborDetector(seed=1), NearestNeighborDetector(shingle=4, seed=2)]
+    alarms = Alarms(views, average=20, threshold=0.98, tolerance=9.0)
+    samples = hourly(900, seed=53)
+    for start in (600, 751):
+        for x in samples[start : start + 12]:
+            x["load"] += 30.0
+    repeated = None
+    for n, x in enumerate(samples, 1):
+        alarms.learn_one(x)
+        fed(views[0], [x])
+        fed(views[1], [x])
+        if n == (690 if is_late else 608):
+            dismissed = next(one for one in alarms.alarms if one.sample > 600)
+            alarms.dismiss(dismissed)
+        latest = alarms._alarms[-1] if alarms._alarms else None
+        if latest and latest.answer == "repeated" and not latest.runs and latest.alarm.sample > 751:
+            repeated = repeated or latest
+    first = next(one for one in alarms._alarms if one.alarm == dismissed)
+    assert repeated and repeated.began + 1 < repeated.alarm.sample
+    parts = [(one.began, one.ended) for one in (first, repeated)]
+    for own, view in zip(alarms._views, views, strict=True):
+        scores, n_unscored = view.recent_scores, 900 - len(view.recent_scores)
+        kept = [
+            score
+            for n, score in enumerate(scores, n_unscored + 1)
+            if not any(start <= n < last + view.shingle for start, last in parts)
+        ]
+        assert own.recent_scores == kept
+
+
 def test_a_dismissed_change_that_lasts_becomes_usual():
     """Noise is larger from sample 900 on. The ranks keep most raw scores."""
     values = np.random.default_rng(52).normal(0.0, 1.0, 6000)

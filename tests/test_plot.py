@@ -366,7 +366,7 @@ def test_reliability_by_hand():
     predictions = [{}, {"a": 0.9, "b": 0.1}, {"a": 1.0, "b": 0.0}, {"a": 0.4, "b": 0.6}]
     ax = rm.plot.reliability(predictions, ["a", "a", "b", "b"], n_bins=2)
     line = ax.lines[1]
-    # Below 1/2, one of .1, 0 and .4 is positive; above 1/2, two of .9, 1 and .6 are.
+    # Below 1/2, one of .1, 0 and .4 belongs to the true label; above 1/2, two of .9, 1 and .6 do.
     np.testing.assert_allclose(line.get_xydata(), [[1 / 6, 1 / 3], [5 / 6, 2 / 3]])
     assert names(ax) == [f"calibration error {1 / 6:.3f}"]
     sizes = ax.collections[0].get_sizes()

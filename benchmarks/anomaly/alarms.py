@@ -506,6 +506,24 @@ def periods(data: DataFolder, report: Report, quick: bool) -> None:
     )
     headers = ["samples a day", "job", "answers", "found", "false alarms", "alarms at the job"]
     report.table(headers, rows)
+    rows = []
+    for day in list(LENGTHS)[: 2 if quick else None]:
+        progress(f"{day} samples a day, without incidents")
+        counted = np.zeros(6, dtype=int)
+        for i in range(n_series):
+            values, _ = usual(np.random.default_rng([SEED + 3, day, i]), 6 * PERIOD, day)
+            alarms = Alarms(period=day)
+            for t, value in enumerate(values.tolist()):
+                alarms.learn_one({"value": value})
+                counted[t // (PERIOD * day)] += alarms.alarm is not None
+        means = counted[0], counted[1], counted[2:].mean()
+        rows.append([str(day), *(f"{mean / n_series:.1f}" for mean in means)])
+    report.note(
+        f"False alarms per {PERIOD} days of `Alarms(period=n)` on {n_series} such series of "
+        f"{6 * PERIOD} days for each n, without incidents, jobs and answers."
+    )
+    days = [f"days {1 + PERIOD * i} to {PERIOD * (i + 1)}" for i in range(2)]
+    report.table(["samples a day", *days, f"days {2 * PERIOD + 1} to {6 * PERIOD}"], rows)
 
 
 def _periodic(made: Metric, day: int, is_answered: bool) -> tuple[int, int, int]:

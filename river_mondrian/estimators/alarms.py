@@ -22,7 +22,7 @@ from ..posteriors.course import Course, CourseRecord, learn, look
 from ..progress import one_by_one
 from . import incidents as inc
 from .calibrated import final_of
-from .incidents import Alarm, Incident
+from .incidents import Alarm, Incident, Incidents
 from .nearest_neighbor import NearestNeighborDetector
 
 # Smallest window and grace period, in samples.
@@ -34,7 +34,7 @@ KEPT_ALARMS = 100
 PERIODIC = ("period_sin", "period_cos")
 # Sign of the deviations that each `direction` permits.
 SIGNS = {"up": 1.0, "down": -1.0}
-# The default threshold permits an alarm if at least this many of the ranked averages are higher.
+# About this many of the ranked averages may be higher at the default threshold, in short windows.
 MOST_HIGHER = 12
 # Number of ranked averages of an ended incident, without an integer `period`.
 MOST_OF_INCIDENT = 12
@@ -321,17 +321,7 @@ class Alarms(Model, base.AnomalyDetector):
 
             steps: list[Callable[[], object]] = [_learning(view, x) for view in self._views]
             steps.append(count)
-            for one in alarms:
-                if one.answer in ("", inc.UNRAISED):
-                    if one.ended == n:
-                        remove = functools.partial(table.remove_means, one.began, n, self._most)
-                        steps.append(remove)
-                # Shingles contain an incident's samples even after its end, so the removal
-                # continues.
-                elif one.runs or n <= one.ended + self._longest():
-                    first = one.began if one.alarm.sample == n + 1 else n + 1
-                    last = self._last_removed(one, table, first, n + 1)
-                    steps.append(functools.partial(self._remove, one, first, last))
+            steps += self._removals(alarms, table, n)
             view = self._views[0]
             n_learned = None if isinstance(final_of(view), Model) else _n_learned(view)
             try:
@@ -377,11 +367,11 @@ class Alarms(Model, base.AnomalyDetector):
         are dismissed, too, up to the next alarm with a novel value. This alarm needs its own
         answer. The latest 512 dismissed samples are kept.
 
-        Dismissed incidents, and later incidents whose alarm is not raised, do not hide smaller
-        incidents: their averages are removed from the ranking, and their raw scores from the ranks
-        of each `NearestNeighborDetector`. Their values stay in ranges and stores, because these
-        values are normal. If a tenth of the averages has been removed, dismissed samples are
-        frequent and therefore usual, and are not removed.
+        Dismissed incidents, and later incidents near to them, hide few smaller incidents, because
+        their averages are removed from the ranking, and their raw scores from the ranks of each
+        `NearestNeighborDetector`. Their values stay in ranges and stores, because these values are
+        normal. Once a fifth of the averages has been removed, such incidents are frequent and
+        therefore usual, so no more are removed.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         units: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
@@ -442,6 +432,20 @@ class Alarms(Model, base.AnomalyDetector):
             incident, first = alarms[place], incident.began
             last = self._last_removed(incident, table, first, int(table.course.n))
             self._run_steps([keep, functools.partial(self._remove, incident, first, last)])
+
+    def _removals(self, alarms: Incidents, table: Course, n: int) -> list[Callable[[], object]]:
+        """Return the steps that remove samples of incidents after the sample n + 1 is learned."""
+        steps: list[Callable[[], object]] = []
+        for one in alarms:
+            if one.answer in ("", inc.UNRAISED):
+                if one.ended == n:
+                    steps.append(functools.partial(table.remove_means, one.began, n, self._most))
+            # Shingles contain an incident's samples even after its end, so the removal continues.
+            elif one.runs or n <= one.ended + self._longest():
+                first = one.began if one.alarm.sample == n + 1 else n + 1
+                last = self._last_removed(one, table, first, n + 1)
+                steps.append(functools.partial(self._remove, one, first, last))
+        return steps
 
     def _longest(self) -> int:
         """Return the largest number of mappings in a shingle."""

@@ -133,7 +133,7 @@ class RandomBinningFeatures(ByFeature, CellFeatures):
     n_partitions
         Number of grids. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
-        Rate of the kernel, per unit of the features. The mean pitch is 2 / lifetime.
+        Decay rate of the kernel, per unit of the features. The mean pitch is 2 / lifetime.
     seed
         Random seed for reproducibility.
 

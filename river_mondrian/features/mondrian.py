@@ -116,7 +116,7 @@ class MondrianFeatures(kinds.CellFeatures):
     n_partitions
         Number of partitions. The kernel's standard error is at most 0.5 / sqrt(n_partitions).
     lifetime
-        Rate of the kernel, per unit of the features: the time at which cutting stops. A frozen
+        Time at which cutting stops, and the kernel's decay rate per unit of the features. A frozen
         distribution of `scipy.stats` is sampled once for each partition. With "auto", an
         `OGDClassifier` or `OGDRegressor` weights several lifetimes by its loss (see the notes).
     directions

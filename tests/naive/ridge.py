@@ -59,7 +59,7 @@ class Ridge:
         return known + (0.0 if self.full else sum(value**2 for value in new) / self.delta2)
 
     def log_density(self, noise_variance):
-        """Return the log density of the targets; an intercept conditions on the first target."""
+        """Return the log density of the targets, given the first if there is an intercept."""
         cells = self.Phi[:, self.intercept :]
         K, y = noise_variance * (self.noise + cells @ cells.T / self.delta2), self.y
         if self.intercept:

@@ -235,7 +235,7 @@ class VoronoiCells:
             self._groups.append(_Group(first, len(block), *map(self.xp.asarray, known)))
 
     def _splits(self, n_rows: int) -> int:
-        """Return a number of splits that is large enough to fill the device with blocks."""
+        """Return the number of parts of the points: enough to fill the device, if possible."""
         blocks = BLOCKS * int(self._device.attributes["MultiProcessorCount"])
         wanted = max(SPLITS_LEAST, -(-blocks // -(-n_rows // ROWS)))
         return min(wanted, -(-self.n_points // POINTS))
