@@ -143,7 +143,7 @@ def test_batches_and_parts(name, wide):
 
 @pytest.mark.parametrize("n", [127, 255])
 def test_trees_that_are_drawn_anew_have_room_for_all_boxes(n):
-    """A copy reserves memory only for its boxes, and the next sample redraws the trees."""
+    """A copy has little memory for more boxes, and the next sample redraws the trees."""
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(n + 1, 512)), rng.integers(3, size=n + 1).tolist()
     model = MondrianForestClassifier(20, split_pure=True, seed=2)

@@ -1,8 +1,8 @@
 """Mondrian trees with the HNSP posterior, from Lakshminarayanan, Roy and Teh (2014).
 
 The paper has no missing values; they are handled as in the kernels. A missing value is NaN and does
-not extend a box. At a cut in its dimension, the point goes to the child whose box is nearer in the
-other dimensions. If both are equally near, the point goes to the larger child.
+not extend a box. At a cut in the dimension of a missing value, a point goes to the child whose box
+is nearer in the other dimensions. If both are equally near, the point goes to the larger child.
 """
 
 from __future__ import annotations
