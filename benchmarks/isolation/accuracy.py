@@ -82,8 +82,10 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
             row = (each.name, peer, psi, n, f"{right / n:.4f}", f"{seconds:.2f}", f"{share:.1f}")
             rows.append(row)
     first = blocks // 2 + 1
-    ratios = {"constant": blocks / first, "growing": (blocks / first) ** 2}
-    report.about(online, start=start, blocks=blocks, first=first, **ratios)
+    constant, growing = blocks / first, (blocks / first) ** 2
+    report.about(
+        online, start=start, blocks=blocks, first=first, constant=constant, growing=growing
+    )
     headers = ("data", "model", "psi", "n", "accuracy", "seconds", "whole / half")
     report.table(headers, rows)
     _draw(report, curves, "samples")
