@@ -436,12 +436,15 @@ class Alarms(Model, base.AnomalyDetector):
     def _removals(self, alarms: Incidents, table: Course, n: int) -> list[Callable[[], object]]:
         """Return the steps that remove samples of incidents after the sample n + 1 is learned."""
         steps: list[Callable[[], object]] = []
+        # Shingles contain an incident's samples even after its end, so the removal continues.
+        oldest = n - self._longest()
+        if not alarms or 0 < alarms[-1].ended < oldest:
+            return steps
         for one in alarms:
             if one.answer in ("", inc.UNRAISED):
                 if one.ended == n:
                     steps.append(functools.partial(table.remove_means, one.began, n, self._most))
-            # Shingles contain an incident's samples even after its end, so the removal continues.
-            elif one.runs or n <= one.ended + self._longest():
+            elif one.runs or one.ended >= oldest:
                 first = one.began if one.alarm.sample == n + 1 else n + 1
                 last = self._last_removed(one, table, first, n + 1)
                 steps.append(functools.partial(self._remove, one, first, last))

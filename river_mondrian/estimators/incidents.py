@@ -158,7 +158,7 @@ def followed(
         incidents = incidents[max(len(raised(incidents)) - kept, 0) :]
         table = table.cut(first - 1, incidents[0].began)
     waiting, dismissed = table.waiting, table.dismissed
-    unended = running(raised(incidents))
+    unended = [one for one in running(incidents) if one.answer not in UNLISTED]
     if unended:
         answers = [one.answer for one in unended if one.is_separate]
         if answers[-1:] == [DISMISSED]:
