@@ -40,6 +40,8 @@ MOST_HIGHER = 12
 MOST_OF_INCIDENT = 12
 # Largest share of removed averages with which dismissed samples are removed.
 LARGEST_SHARE = 0.2
+# Smallest and largest `n_neighbors` of the default detectors with an integer `period`.
+N_NEIGHBORS = 4, 16
 # Largest number of features that an error names.
 MOST_NAMED = 10
 
@@ -65,7 +67,8 @@ class Alarms(Model, base.AnomalyDetector):
         pipeline that ends in a detector. With a list of detectors, each detector scores every
         sample; the notes explain how the scores are combined. The detectors are copied, and only
         the copies learn. None means two `NearestNeighborDetector`s, one for single samples and one
-        with `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`.
+        with `shingle=8`. With a `period`, these detectors have the same `window` as `Alarms`. With
+        an integer `period`, their `n_neighbors` is 1/12 of the period, but from 4 to 16.
     threshold
         A score at or above the threshold raises an alarm. None means .997 or, with a `window` below
         4,000, 1 - 12 / `window`. So about 12 of the ranked averages may be higher.
@@ -240,8 +243,7 @@ class Alarms(Model, base.AnomalyDetector):
         if self.calendar is not None and not isinstance(self.calendar, (list, tuple)):
             raise ValueError(f"calendar must be None or a list of features, got {self.calendar!r}")
         super().__post_init__()
-        near = 2048 if self.period is None else self._window
-        self._views = _views_of(self.detector, near)
+        self._views = _views_of(self.detector, self.period, self._window)
         self._table = Course(len(self._views), self._measures(), self._times())
         # The latest alarms, each with its incident.
         self._alarms: tuple[Incident, ...] = ()
@@ -369,9 +371,10 @@ class Alarms(Model, base.AnomalyDetector):
 
         Dismissed incidents, and later incidents near to them, hide few smaller incidents, because
         their averages are removed from the ranking, and their raw scores from the ranks of each
-        `NearestNeighborDetector`. Their values stay in ranges and stores, because these values are
-        normal. Once a fifth of the averages has been removed, such incidents are frequent and
-        therefore usual, so no more are removed.
+        `NearestNeighborDetector`, up to the last sample whose shingle contains a sample of the
+        incident. The incidents' values stay in ranges and stores, because these values are normal.
+        Once a fifth of the averages has been removed, such incidents are frequent and therefore
+        usual, so no more are removed.
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         units: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
@@ -429,9 +432,8 @@ class Alarms(Model, base.AnomalyDetector):
                 self._alarms = alarms
                 table.waiting, table.dismissed = rows
 
-            incident, first = alarms[place], incident.began
-            last = self._last_removed(incident, table, first, int(table.course.n))
-            self._run_steps([keep, functools.partial(self._remove, incident, first, last)])
+            n, incident = int(table.course.n), alarms[place]
+            self._run_steps([keep, *self._removal(incident, table, incident.began, n)])
 
     def _removals(self, alarms: Incidents, table: Course, n: int) -> list[Callable[[], object]]:
         """Return the steps that remove samples of incidents after the sample n + 1 is learned."""
@@ -446,22 +448,25 @@ class Alarms(Model, base.AnomalyDetector):
                     steps.append(functools.partial(table.remove_means, one.began, n, self._most))
             elif one.runs or one.ended >= oldest:
                 first = one.began if one.alarm.sample == n + 1 else n + 1
-                last = self._last_removed(one, table, first, n + 1)
-                steps.append(functools.partial(self._remove, one, first, last))
+                steps += self._removal(one, table, first, n + 1)
         return steps
 
     def _longest(self) -> int:
         """Return the largest number of mappings in a shingle."""
         return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
-    def _last_removed(self, incident: Incident, table: Course, first: int, n: int) -> int:
-        """Return the last sample to be removed of an answered incident, from `first` to `n`."""
-        last, ranked = incident.last(n), min(n, self._window)
-        if incident.answer == inc.CONFIRMED:
-            return last
-        # Dismissed samples that are frequent are usual, so they stay.
-        room = int(LARGEST_SHARE * ranked - table.course.n_removed)
-        return min(last, first + max(room, 0) - 1)
+    def _removal(
+        self, incident: Incident, table: Course, first: int, n: int
+    ) -> list[Callable[[], object]]:
+        """Return the step that removes an answered incident's samples from `first` on, or none."""
+        last = incident.last(n)
+        if incident.answer != inc.CONFIRMED:
+            # Dismissed samples that are frequent are usual, so they stay.
+            room = int(LARGEST_SHARE * min(n, self._window) - table.course.n_removed)
+            if room <= 0:
+                return []
+            last = min(last, first + room - 1)
+        return [functools.partial(self._remove, incident, first, last)]
 
     def _remove(self, incident: Incident, first: int, last: int) -> None:
         """Remove an answered incident's samples from `first` to `last`.
@@ -474,7 +479,8 @@ class Alarms(Model, base.AnomalyDetector):
         if is_confirmed:
             table.remove(incident.began, first, last, not incident.runs)
         else:
-            table.remove_means(first, last)
+            # The shingles after the incident contain samples of the incident.
+            table.remove_means(first, min(last + self._longest() - 1, n))
         for view in self._views:
             own = final_of(view)
             if not isinstance(own, NearestNeighborDetector):
@@ -522,12 +528,10 @@ class Alarms(Model, base.AnomalyDetector):
     def _alarm(self, x: Mapping[Any, Any], table: Course, score: float) -> Alarm:
         """Return the alarm of the sample in the table, which has not been learned."""
         number, names = table.course.n + 1, table.features.names
+        ago = self._first_ago(table)
         if table.course.is_silent:
-            began, silent = number - self._average + 1, table.silent
-            return Alarm(number, began, score, (), dict.fromkeys(silent, 1 / len(silent)), {}, {})
-        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
-        # up to the latest is largest for the first anomalous sample.
-        ago = int(np.argmax(np.cumsum(table.recent_surprises() - 1.0)))
+            silent = dict.fromkeys(table.silent, 1 / len(table.silent))
+            return Alarm(number, number - ago, score, (), silent, {}, {})
         shares: dict[Any, float] = {}
         near: dict[Any, list[Any]] = {}
         for view in self._views:
@@ -543,6 +547,14 @@ class Alarms(Model, base.AnomalyDetector):
         means = table.recent_means(ago)
         deviation = {name: means[name] - expected[name] for name in expected if name in means}
         return Alarm(number, number - ago, score, novel, shares, expected, deviation)
+
+    def _first_ago(self, table: Course) -> int:
+        """Return how many samples before the sample in the table the anomalous samples began."""
+        if table.course.is_silent:
+            return self._average - 1
+        # Surprises of normal samples have a mean of 1. So the sum of (surprise - 1) from a sample
+        # up to the latest is largest for the first anomalous sample.
+        return int(np.argmax(np.cumsum(table.recent_surprises() - 1.0)))
 
     def _passes(self, alarm: Alarm) -> bool:
         """Return whether a feature with a large share passes `direction` and `at_least`."""
@@ -569,14 +581,15 @@ class Alarms(Model, base.AnomalyDetector):
                 detectors.append(last)
         return detectors
 
-    def _is_dismissed(self, alarm: Alarm, table: Course) -> bool:
-        """Return whether a new alarm's most surprising samples are near dismissed samples."""
+    def _is_repeated(self, table: Course) -> bool:
+        """Return whether the latest samples' most surprising ones are near dismissed samples."""
         detectors = self._neighbor_detectors()
         if not detectors or not len(table.dismissed):
             return False
         # If a value is novel, earlier samples are not compared, because they may belong to a
         # dismissed incident that has not ended.
-        first = alarm.sample if alarm.novel else alarm.began
+        is_alone = table.course.is_novel and not table.course.is_silent
+        first = int(table.course.n) + 1 - (0 if is_alone else self._first_ago(table))
         rows, names = table.numbered(first)[:, 1:], table.features.names
         surprises = table.recent_surprises()[: len(rows)][::-1]
         # Normal samples before and after an incident are far from dismissed samples, so samples
@@ -602,9 +615,11 @@ class Alarms(Model, base.AnomalyDetector):
                 return None, ""
             if inc.running(self._alarms):
                 return None, ""
-        alarm = self._alarm(x, table, score)
-        if self._is_dismissed(alarm, table):
+        if self._is_repeated(table):
+            number = int(course.n) + 1
+            alarm = Alarm(number, number - self._first_ago(table), score, (), {}, {}, {})
             return alarm, inc.REPEATED
+        alarm = self._alarm(x, table, score)
         return alarm, "" if is_high and self._passes(alarm) else inc.UNRAISED
 
     def _scored(self, x: Mapping[Any, Any]) -> Course:
@@ -758,11 +773,16 @@ def _copied(alarm: Alarm) -> Alarm:
     return Alarm._make(map(copy.copy, alarm))
 
 
-def _views_of(detector: Any, window: int) -> list[Any]:
-    """Return copies of the detectors; None means default detectors with the given window."""
+def _views_of(detector: Any, period: Any, window: int) -> list[Any]:
+    """Return copies of the detectors; None means default detectors for the period and window."""
     if detector is None:
-        views = [NearestNeighborDetector(window=window, seed=1)]
-        return [*views, NearestNeighborDetector(window=window, shingle=8, seed=2)]
+        given: dict[str, Any] = {} if period is None else {"window": window}
+        if not (period is None or isinstance(period, (tuple, list))):
+            # With few samples in a period, the stored periods have few samples at nearly the same
+            # time, and a recurring job is near to few samples.
+            given["n_neighbors"] = int(np.clip(period // 12, *N_NEIGHBORS))
+        views = [NearestNeighborDetector(**given, seed=1)]
+        return [*views, NearestNeighborDetector(**given, shingle=8, seed=2)]
     views = list(detector) if isinstance(detector, (list, tuple)) else [detector]
     for view in views:
         if not isinstance(final_of(view), base.AnomalyDetector):
