@@ -43,10 +43,10 @@ class _Arguments:
 
 
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, created from a prototype when the key is first learned.
+    """One model for each key of a stream, cloned from a prototype.
 
-    A model is created when a sample with its key is learned. If the prototype is `Calibrated`, a
-    prediction also creates the model, because the model stores its predictions.
+    A model is created when the first sample with its key is learned. If the prototype is
+    `Calibrated`, a prediction also creates the model, because the model stores its predictions.
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
     recently used models are Python objects, called ready. Other models are packed (pickled and

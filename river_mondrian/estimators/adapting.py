@@ -20,7 +20,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, without an import."""
+    """Return whether a detector has the class `name` of `river.drift`; do not import the module."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 

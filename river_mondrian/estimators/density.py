@@ -140,9 +140,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples.
     Redrawing the trees takes as long as learning these samples. If the two quantiles are equal, the
-    width is the mean distance of the other values from the median. If all values are equal, the
-    width is the distance to the first later value that differs. With other lifetimes, features are
-    not scaled: scale them to comparable ranges.
+    width is the mean distance from the median, over the values that differ from the median. If all
+    values are equal, the width is the distance to the first later value that differs. With other
+    lifetimes, features are not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first

@@ -355,7 +355,7 @@ class ScoringDetector(Model, base.AnomalyDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With a `shingle` above 1, the first row is scored as the mapping after the last learned
+        With a `shingle` above 1, the rows count as successive mappings after the last learned
         mapping.
 
         Parameters

@@ -33,7 +33,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 
 
 class Prepared:
-    """Data for calls on one sample, valid while features and labels stay the same.
+    """Data for calls for one sample, valid while features and labels stay the same.
 
     Any number of threads may use the data, because only calls that hold the model's lock write to
     `vector` or replace `predict`. Kernels do not run with data of an earlier version of the trees,
@@ -220,7 +220,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change that its value causes in the probabilities. The
         mean over 4 random orders and their reverses estimates Shapley values. An explanation by an
-        adaptive forest takes 8 predictions per feature.
+        adaptive forest takes 8 predictions for each feature of the sample.
 
         Parameters
         ----------

@@ -49,10 +49,10 @@ class RidgeRegressor(TargetLearner):
         Largest number of columns of the map in the model. Further columns are ignored, and the
         posterior stays exact for the columns in the model.
     window
-        Number of the latest samples of positive weight in the posterior. Each new sample replaces
-        the oldest sample, which is removed exactly. With a window, samples are stored, so
-        `forget_one` can remove any of these samples. None keeps all samples in the posterior, and
-        stores no samples.
+        Number of the latest samples of positive weight in the posterior. Once the window is full,
+        each new sample replaces the oldest sample, which is removed exactly, up to rounding. With a
+        window, samples are stored, so `forget_one` can remove any of these samples. None keeps all
+        samples in the posterior, but does not store the samples.
     seed
         Random seed of the default features. Other feature maps have their own seed.
 

@@ -505,7 +505,7 @@ class RowPerFeature(CompiledMap):
         """Return the length of a row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out spare rows for further features.
+        # Rows that are reserved for further features are not saved, because they contain no data.
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:
