@@ -43,7 +43,7 @@ class _Arguments:
 
 
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, cloned from a prototype.
+    """Models by key: each key of a stream has its own model, cloned from a prototype.
 
     A model is created when the first sample with its key is learned. If the prototype is
     `Calibrated`, a prediction also creates the model, because the model stores its predictions.

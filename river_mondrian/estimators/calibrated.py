@@ -92,8 +92,8 @@ class Calibrated(_Wrapper):
     model
         A regressor or classifier of River or of this package, or a pipeline that ends in one of
         these. If a regressor's `predict_one` has the parameter `with_dist` and returns a
-        distribution, the width of intervals is proportional to the width of this distribution.
-        Otherwise the width is proportional to the mean size of recent errors.
+        distribution, the thresholds of intervals are multiplied by the width of this distribution.
+        Otherwise, the thresholds are multiplied by the mean size of recent errors.
     by_class
         Whether sets have the requested coverage for each class separately. These sets are usually
         larger than with `by_class=False`.

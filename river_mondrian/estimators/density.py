@@ -127,8 +127,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     origin
         A mapping from each feature to a number: the starting point of the trees, instead of the
         first sample. Other features are ignored. Unless the lifetime grows, the partition then
-        depends only on the seed, so forests that have learned different samples can be merged
-        (`merge`). With None, trees start at the first sample, and new features may appear.
+        depends only on the arguments, not on the samples. Forests with the same arguments, seed
+        included, can thus learn different samples and then be merged (`merge`). With None, trees
+        start at the first sample, and new features may appear.
     seed
         Random seed for reproducibility.
 
@@ -281,7 +282,14 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return 0 if self._trees is None else self._trees.n_samples
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
-        """Return the lifetime for `n` samples of `d` features, which must be at least `last`."""
+        """Return the lifetime for `n` samples of `d` features, at least `last`.
+
+        Raises
+        ------
+        ValueError
+            If a user's function returns a lifetime below `last`, or an invalid lifetime.
+
+        """
         if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)

@@ -122,7 +122,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     @property
     @locked
     def n_supports(self) -> int:
-        """Number of support vectors: samples that had a positive hinge loss when learned."""
+        """Number of support vectors, which had a positive weight and hinge loss when learned."""
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:

@@ -224,7 +224,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Number of columns of the zeros that are predicted before the first sample.
+    # Number of columns of the predictions before the first sample, which are zeros.
     _N_BEFORE = 0
 
     @locked

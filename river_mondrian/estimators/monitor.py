@@ -117,10 +117,10 @@ class DriftMonitor(Model, base.Estimator):
     its dependence on the other features, and its presence. The fourth is the number of features
     that the reference lacks. Dependence is the difference of a value from the mean value of the 3
     stored samples that are nearest in the other features. For a category, it is the number of these
-    3 samples with another level. With more than 64 features, only the 64 features that their
-    nearest samples predict best have a score for dependence. A reference has at most 1,024
-    features, 64 levels per category, and 64 labels. Further features count as features that the
-    reference lacks.
+    3 samples with another level. With more than 64 features, only the 64 features that can be
+    predicted best in this way have a score for dependence. A reference has at most 1,024 features,
+    64 levels per category, and 64 labels. Further features count as features that the reference
+    lacks.
 
     The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
     the target from their mean target.

@@ -155,7 +155,7 @@ def generator(state: Any) -> Any:
     Raises
     ------
     ValueError
-        If NumPy has no generator of this name.
+        If the state is of a generator that is not in `_GENERATORS`.
 
     """
     if isinstance(state, tuple):
