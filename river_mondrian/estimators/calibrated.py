@@ -214,7 +214,7 @@ class Calibrated(_Wrapper):
     ) -> Any:
         """Return a prediction of a sample, and store it until the sample's label comes.
 
-        `call` names a method that is not called twice for one sample, or is None (see `to_add`).
+        `call` is the name of a method that is called once for each sample, or None (see `to_add`).
         """
         waiting = self._waiting
         if id is not None:

@@ -112,7 +112,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     new levels may appear at any time, and no list of levels is stored. Given the places, the trees
     are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
-    Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
+    Weights replace the counts in Algorithm 5 of [^1]: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
     parent. Given the widths, and without a `window`, a sample of integer weight k has the same
     effect on the forest's distribution as k equal samples. Widths and the window ignore weights:

@@ -244,7 +244,7 @@ def bounds_of(n_trees: int, n_shards: int) -> list[int]:
 
 
 def divided(model: AnyForest, n_shards: int) -> list[AnyForest]:
-    """Return shards of a forest: forests that each have a part of its trees.
+    """Return the shards of a forest; each shard is a forest with some of the trees.
 
     Each shard has the features, classes and arguments of the model, except `n_estimators`. The
     trees of the shards learn exactly like the trees of the model. The model must have learned at

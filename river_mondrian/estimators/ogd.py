@@ -267,9 +267,9 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     The classifier is a linear model on the outputs of `features`, learned one sample at a time.
     With the isolation kernel (the default), the hinge loss and a constant learning rate, the
     algorithm for two classes is IK-OGD[^1]. Once the cells of a sample are found, predicting and
-    learning take time proportional to the number of partitions, but independent of the numbers of
-    cells and learned samples. In contrast, kernel machines with support vectors become slower with
-    each support vector.
+    learning take time proportional to the numbers of partitions and scores, but independent of the
+    numbers of cells and learned samples. In contrast, kernel machines with support vectors become
+    slower with each support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
     appears, each class gets its own score, and the choice between the first two classes does not
