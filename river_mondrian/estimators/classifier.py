@@ -116,7 +116,7 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
     parent. Given the widths, and without a `window`, a sample of integer weight k has the same
     effect on the forest's distribution as k equal samples. Widths and the window ignore weights:
-    each sample counts once. From the first weight other than 1 on, each node needs 16 more bytes
+    each sample counts once. From the first weight other than 1 on, each split needs 16 more bytes
     per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
