@@ -75,10 +75,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         `save`.
     n_ready
         Largest number of ready models, 1,000 by default. A good choice is the number of keys that
-        are active at the same time: all keys, if keys come in random order. A packed forest of 10
-        trees with 20 samples counts as a hundredth to a quarter of a ready forest. Packing and
-        unpacking this forest together take about 10 to 30 milliseconds. With more samples, the
-        share and the time are larger.
+        are active at the same time: all keys, if keys come in random order. A forest of 10 trees
+        with 20 samples counts as a hundredth to a quarter of its ready size when it is packed.
+        Packing and unpacking this forest together take about 10 to 30 milliseconds. With more
+        samples, the share and the time are larger.
 
     Notes
     -----

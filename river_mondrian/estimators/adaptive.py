@@ -62,7 +62,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     ----------
     n_estimators
         Number of trees. A third of the trees, rounded, learn only recent samples. A forest with
-        more trees is more accurate, but needs more time and memory.
+        more trees is usually more accurate, but needs more time and memory.
     n_candidates
         Number of cuts that are drawn to split a node; the best cut is kept. For a node with n
         samples, at most 3 n - 5 cuts are drawn. With `n_candidates=1`, cuts ignore labels, and each

@@ -125,12 +125,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to
     the norm of its mapping. Random directions are uniform on the unit sphere. Random directions are
-    scaled so that, with many directions, the kernel k(x, y) of the forest is the isotropic
-    exponential kernel exp(-lifetime |x - y|_2). Random directions are drawn for the features of the
-    first 256 samples, or of the first sample if `scale` is False. The coefficients of a later
-    feature are drawn from a normal distribution. A missing value counts as the unweighted mean of
-    the feature's earlier values. In samples before a feature's first value, the feature counts as
-    this first value. A direction is missing if all its features are missing.
+    scaled so that, with many directions, two samples x and y are in one cell with probability
+    exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples,
+    or of the first sample if `scale` is False. The coefficients of a later feature are drawn from a
+    normal distribution. A missing value counts as the unweighted mean of the feature's earlier
+    values. In samples before a feature's first value, the feature counts as this first value. A
+    direction is missing if all its features are missing.
 
     Examples
     --------

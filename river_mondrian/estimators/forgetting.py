@@ -55,7 +55,7 @@ class WindowForest(MondrianForest):
 
 
 class ForgettingForest(WindowForest, SupervisedForest):
-    """Base class of the classifiers and regressors from which samples can be removed."""
+    """Base class of the supervised forests from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False

@@ -87,7 +87,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     _CHECK_Y = staticmethod(check_label)
     _READ_Y = staticmethod(read_labels)
 
-    # `_prepared` is not saved: the first call on one sample creates it again.
+    # `_prepared` is not saved: the first call for one sample creates it again.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
@@ -123,7 +123,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     # Predicting one sample.
 
     def _prepare(self, trees: Any) -> Prepared:
-        """Return the data for calls on one sample; renew the data if the trees have changed."""
+        """Return the data for calls for one sample; renew the data if the trees have changed."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels, self._takes_levels)
