@@ -49,8 +49,8 @@ SCORE = 2
 # Factor of a level's log weight at each new sample, so that recent samples count more.
 MEMORY = 0.999
 
-# Smallest length of a cell's side. Shorter sides are raised at least to this length, so that
-# logarithms are finite.
+# Smallest length of a cell's side. Shorter sides count as at least this long, so that logarithms
+# are finite.
 LEAST_SIDE = 1e-300
 
 # Rarity uses a level if the mean share of samples in a sample's cell is in this range.

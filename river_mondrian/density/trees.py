@@ -518,7 +518,7 @@ def _rates_of(rows: rec.Floats) -> rec.Floats:
     """Return each feature's rate of cuts, which is 1 / width.
 
     The width of a feature is the distance between the quantiles `ENDS`. If the two quantiles are
-    equal, the width is the mean distance of values from the median, without values that equal the
+    equal, the width is the mean distance from the median, over the values that differ from the
     median. The rate is 0 if all values of the feature are equal.
     """
     low, high = np.quantile(rows, ENDS, axis=0)

@@ -321,7 +321,7 @@ def keep_beyond(partition: P, around: Float64s) -> None:
 
 @helper
 def reveal_by_samples(partition: P, t: int, z: Float64s, lifetime: float) -> int:
-    """Compute a point's cell, if pivots are samples; return the cell's number of samples."""
+    """Compute a point's cell in trees without an origin; return the cell's number of samples."""
     tree, cut, path = partition.trees[t], partition.cut, _buffer_of_path()
     count, row, n_steps = 0, tree.root, 0
     while row != NONE:

@@ -43,10 +43,10 @@ class _Arguments:
 
 
 class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
-    """One model for each key of a stream, created from a prototype when the key is first learned.
+    """Models by key: each key of a stream has its own model, cloned from a prototype.
 
-    A model is created when a sample with its key is learned. If the prototype is `Calibrated`, a
-    prediction also creates the model, because the model stores its predictions.
+    A model is created when the first sample with its key is learned. If the prototype is
+    `Calibrated`, a prediction also creates the model, because the model stores its predictions.
 
     The object is a classifier, a regressor or an anomaly detector, like the prototype. The most
     recently used models are Python objects, called ready. Other models are packed (pickled and
@@ -75,10 +75,10 @@ class KeyedModels(_Arguments, ClonesWhole, base.Wrapper[Any], base.Estimator):
         `save`.
     n_ready
         Largest number of ready models, 1,000 by default. A good choice is the number of keys that
-        are active at the same time: all keys, if keys come in random order. A packed forest of 10
-        trees with 20 samples counts as a hundredth to a quarter of a ready forest. Packing and
-        unpacking this forest together take about 10 to 30 milliseconds. With more samples, the
-        share and the time are larger.
+        are active at the same time: all keys, if keys come in random order. A forest of 10 trees
+        with 20 samples counts as a hundredth to a quarter of its ready size when it is packed.
+        Packing and unpacking this forest together take about 10 to 30 milliseconds. With more
+        samples, the share and the time are larger.
 
     Notes
     -----

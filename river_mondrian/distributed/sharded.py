@@ -68,14 +68,14 @@ class ShardedForest(ClonesWhole, base.Estimator):
 
     Notes
     -----
-    First, the calling process learns 256 samples with the whole model, to choose ranges and
-    hyperparameters. For a regressor with a Gaussian posterior, the calling process learns 1,024
-    samples. After that, a tree depends only on the samples and on the tree's random numbers. This
-    also holds while trees are redrawn one after the other (`rescale`), because each worker computes
-    from the number of samples which tree is redrawn. The calling process estimates the tails of a
-    regressor's noise from the densities that workers report. The calling process fetches the whole
-    forest to learn the first sample with a category. With random `directions`, it also fetches the
-    forest for each sample with a new feature.
+    First, the calling process learns 256 samples with the whole model, or 1,024 samples for a
+    regressor with a Gaussian posterior, to choose ranges and hyperparameters. After that, a tree
+    depends only on the samples and on the tree's random numbers. This also holds while trees are
+    redrawn one after the other (`rescale`), because each worker computes from the number of samples
+    which tree is redrawn. The tails of a regressor's noise are estimated in the calling process,
+    from the densities that workers report. To learn the first sample with a category, the calling
+    process fetches the whole forest from the workers. With random `directions`, it does so for each
+    sample with a new feature, too.
 
     `learn_one` sends a block of one sample, which takes about a millisecond. `learn_many` returns
     when all blocks have been accepted.

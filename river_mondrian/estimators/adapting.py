@@ -20,7 +20,7 @@ Detector: TypeAlias = base.DriftDetector | base.BinaryDriftDetector | None
 
 
 def _is_of_river(detector: Detector, name: str) -> bool:
-    """Return whether a detector has the class `name` of `river.drift`, without an import."""
+    """Return whether a detector has the class `name` of `river.drift`; do not import the module."""
     return type(detector) is getattr(sys.modules.get("river.drift"), name, None)
 
 
@@ -68,7 +68,7 @@ class AdaptingForest(SupervisedForest):
 
     def _parts(self) -> tuple[Partitions, drift.DriftWatch]:
         """Return the arguments of the trees, and the `DriftWatch`."""
-        # Trees are rebuilt in an additional spare tree, so that all other trees can predict.
+        # Trees are rebuilt one by one in a spare tree, so that all trees can predict meanwhile.
         return self._partitions(self.n_estimators + 1), watch_for(self.drift_detector)
 
     def __setstate__(self, state: dict[str, Any]) -> None:

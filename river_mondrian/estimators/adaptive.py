@@ -17,15 +17,15 @@ from .adapting import AdaptingForest, Detector
 class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest):
     """Adaptive Mondrian forest classifier.
 
-    This class is the default choice for classification: a Mondrian forest[^1] without parameters to
-    tune. Unlike the exact `MondrianForestClassifier`, the forest uses labels to choose splits,
-    removes old samples, and mixes several models. The algorithm works as follows:
+    This class is the default choice for classification: a Mondrian forest[^1] whose defaults rarely
+    need tuning. Unlike the exact `MondrianForestClassifier`, the forest uses labels to choose
+    splits, removes old samples, and mixes several models. The algorithm works as follows:
 
     - To split a node, `n_candidates` cuts are drawn from the Mondrian process. Cuts on features
       with large gains in earlier trees are drawn more often. The cut with the largest Gini gain is
       kept. Trees, except the trees of recent samples (see below), are rebuilt each time the number
-      of samples has doubled. Between rebuilds, the conditional Mondrian process extends trees to
-      new samples outside the boxes of their nodes.
+      of samples in the window has doubled, and each time the window is full. Between rebuilds, the
+      conditional Mondrian process extends trees to new samples outside the boxes of their nodes.
     - A node has three counts of each class. One does not decay. The other two decay at different
       rates, except at the roots (see `autoregressive`). Three posteriors are computed from the
       nodes on a sample's path. The first uses a hierarchy of normalized stable processes, averaged
@@ -37,17 +37,17 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     - Three linear models learn linearly separable classes quickly and track drift. Two are online
       softmax regressions[^3] on standardized features: one takes small steps, and the other takes
       large steps. The third is naive Bayes.
-    - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. At
-      most 64,000 values are stored. The longest windows are thus shorter with more than 12
-      features, or with a small `window` or `max_bytes`.
+    - Three experts predict from the seven nearest of the latest 200, 1,000 and 5,000 samples. With
+      more than 12 features, fewer of the latest samples are used, because at most 64,000 values are
+      stored. A small `window` or `max_bytes` reduces these numbers, too.
     - A log-linear pool, whose exponents are learned from the log loss, mixes all posteriors, linear
       models and neighbours.
     - A drift detector monitors the error. If it reports a drift and the error has increased, the
       trees of all samples are rebuilt from the latest samples (see `drift_detector`). Trees of
       recent samples that contain older samples are dropped. The step sizes of the softmax
       regressions are reset, naive Bayes forgets all samples, and older neighbours are dropped.
-    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
-      new features keep appearing.
+    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, with two
+      exceptions (see the parameter).
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling and may be categories, and
     values may be missing. Features and classes may appear at any time. Trees map levels of
@@ -62,7 +62,7 @@ class AdaptiveMondrianForestClassifier(AdaptingForest, label_forest.LabelForest)
     ----------
     n_estimators
         Number of trees. A third of the trees, rounded, learn only recent samples. A forest with
-        more trees is more accurate, but needs more time and memory.
+        more trees is usually more accurate, but needs more time and memory.
     n_candidates
         Number of cuts that are drawn to split a node; the best cut is kept. For a node with n
         samples, at most 3 n - 5 cuts are drawn. With `n_candidates=1`, cuts ignore labels, and each

@@ -20,17 +20,18 @@ from .adapting import AdaptingForest, Detector
 class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     """Adaptive Mondrian forest regressor.
 
-    This class is the default choice for regression with intervals: a Mondrian forest[^1] without
-    parameters to tune. Unlike the exact `MondrianForestRegressor`, the forest uses targets to
-    choose splits, removes old samples, and mixes several models. The algorithm works as follows:
+    This class is the default choice for regression with intervals: a Mondrian forest[^1] whose
+    defaults rarely need tuning. Unlike the exact `MondrianForestRegressor`, the forest uses targets
+    to choose splits, removes old samples, and mixes several models. The algorithm works as follows:
 
     - To split a node, `n_candidates` cuts are drawn. A feature gets more cuts if the box's side
       along the feature is longer, or if the feature's gain in earlier trees is larger. Half of the
       cuts are uniform within the side; the other half lie between two samples of the node. The cut
       that reduces the variance most is kept. Trees, except the trees of recent samples (see below),
-      are rebuilt each time the number of samples has doubled. Between rebuilds, the conditional
-      Mondrian process extends some trees to new samples outside the boxes of their nodes. The other
-      trees ignore boxes: they assign every sample to an existing leaf.
+      are rebuilt each time the number of samples in the window has doubled, and each time the
+      window is full. Between rebuilds, the conditional Mondrian process extends some trees to new
+      samples outside the boxes of their nodes. The other trees ignore boxes: they assign every
+      sample to an existing leaf.
     - Some trees learn the targets, some learn the residuals of a ridge regression, and some learn
       the errors of the first mixture (see below). Most trees that learn errors use only the latest
       300 to 600 samples, and are called trees of recent samples.
@@ -49,8 +50,8 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
       errors of the first mixture.
     - The width of the predictive distribution depends on recent errors, on the disagreement of the
       experts, and on a regression of the errors' size on the features.
-    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, unless
-      new features keep appearing.
+    - `window` bounds the number of stored samples. `max_bytes` bounds the memory in bytes, with two
+      exceptions (see the parameter).
 
     Rebuilds are spread over `learn_one` calls. Features need no scaling, may be categories, may
     have missing values, and may appear at any time. Trees map levels of categories to numbers as
@@ -63,7 +64,7 @@ class AdaptiveMondrianForestRegressor(AdaptingForest, forest.TargetForest):
     Parameters
     ----------
     n_estimators
-        Number of trees. Three of ten trees learn only recent samples.
+        Number of trees. With 10 trees, the default, three learn only recent samples.
     n_candidates
         Number of cuts that are drawn to split a node; the best cut is kept. For a node with n
         samples, at most 3 n - 5 cuts are drawn. With `n_candidates=1`, cuts ignore targets. The

@@ -92,8 +92,8 @@ class Calibrated(_Wrapper):
     model
         A regressor or classifier of River or of this package, or a pipeline that ends in one of
         these. If a regressor's `predict_one` has the parameter `with_dist` and returns a
-        distribution, the width of intervals is proportional to the width of this distribution.
-        Otherwise the width is proportional to the mean size of recent errors.
+        distribution, the thresholds of intervals are multiplied by the width of this distribution.
+        Otherwise, the thresholds are multiplied by the mean size of recent errors.
     by_class
         Whether sets have the requested coverage for each class separately. These sets are usually
         larger than with `by_class=False`.
@@ -214,7 +214,7 @@ class Calibrated(_Wrapper):
     ) -> Any:
         """Return a prediction of a sample, and store it until the sample's label comes.
 
-        `call` names a method that is not called twice for one sample, or is None (see `to_add`).
+        `call` is the name of a method that is called once for each sample, or None (see `to_add`).
         """
         waiting = self._waiting
         if id is not None:

@@ -112,11 +112,11 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     new levels may appear at any time, and no list of levels is stored. Given the places, the trees
     are distributed like trees on numbers. In a numeric feature, False and True count as 0 and 1.
 
-    Weights extend Algorithm 5 of [^1] to real numbers: a leaf sums the weights of each class. A
+    Weights replace the counts in Algorithm 5 of [^1]: a leaf sums the weights of each class. A
     class whose samples in a node have the total weight c counts min(c, 1) times in the node's
     parent. Given the widths, and without a `window`, a sample of integer weight k has the same
     effect on the forest's distribution as k equal samples. Widths and the window ignore weights:
-    each sample counts once. From the first weight other than 1 on, each node needs 16 more bytes
+    each sample counts once. From the first weight other than 1 on, each split needs 16 more bytes
     per class.
 
     With an infinite lifetime, the discount of a paused leaf is 0. Therefore, inside the box of a
@@ -125,12 +125,12 @@ class MondrianForestClassifier(forgetting.ForgettingForest, label_forest.LabelFo
     With `directions`, each tree is a STIT process[^2]: it cuts weighted sums of features instead of
     features. All trees use the given mappings. The rate of cuts in a direction is proportional to
     the norm of its mapping. Random directions are uniform on the unit sphere. Random directions are
-    scaled so that, with many directions, the kernel k(x, y) of the forest is the isotropic
-    exponential kernel exp(-lifetime |x - y|_2). Random directions are drawn for the features of the
-    first 256 samples, or of the first sample if `scale` is False. The coefficients of a later
-    feature are drawn from a normal distribution. A missing value counts as the unweighted mean of
-    the feature's earlier values. In samples before a feature's first value, the feature counts as
-    this first value. A direction is missing if all its features are missing.
+    scaled so that, with many directions, two samples x and y are in one cell with probability
+    exp(-lifetime |x - y|_2). Random directions are drawn for the features of the first 256 samples,
+    or of the first sample if `scale` is False. The coefficients of a later feature are drawn from a
+    normal distribution. A missing value counts as the unweighted mean of the feature's earlier
+    values. In samples before a feature's first value, the feature counts as this first value. A
+    direction is missing if all its features are missing.
 
     Examples
     --------

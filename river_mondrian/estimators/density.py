@@ -127,8 +127,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     origin
         A mapping from each feature to a number: the starting point of the trees, instead of the
         first sample. Other features are ignored. Unless the lifetime grows, the partition then
-        depends only on the seed, so forests that have learned different samples can be merged
-        (`merge`). With None, trees start at the first sample, and new features may appear.
+        depends only on the arguments, not on the samples. Forests with the same arguments, seed
+        included, can thus learn different samples and then be merged (`merge`). With None, trees
+        start at the first sample, and new features may appear.
     seed
         Random seed for reproducibility.
 
@@ -140,9 +141,9 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
     For "auto", a feature's width is the distance between the .05 and .95 quantiles of its values in
     the first 256 samples. Widths are renewed and trees are redrawn after 16, 64 and 256 samples.
     Redrawing the trees takes as long as learning these samples. If the two quantiles are equal, the
-    width is the mean distance of the other values from the median. If all values are equal, the
-    width is the distance to the first later value that differs. With other lifetimes, features are
-    not scaled: scale them to comparable ranges.
+    width is the mean distance from the median, over the values that differ from the median. If all
+    values are equal, the width is the distance to the first later value that differs. With other
+    lifetimes, features are not scaled: scale them to comparable ranges.
 
     Without an `origin`, the partition depends on the seed, the samples and their order. In a region
     without samples, the cell of a point is the cell that the point would have as the region's first
@@ -281,7 +282,14 @@ class DensityForest(DensityReadings, base.AnomalyDetector):
         return 0 if self._trees is None else self._trees.n_samples
 
     def _lifetime_at(self, n: int, d: int, last: float) -> float:
-        """Return the lifetime for `n` samples of `d` features, which must be at least `last`."""
+        """Return the lifetime for `n` samples of `d` features, at least `last`.
+
+        Raises
+        ------
+        ValueError
+            If a user's function returns a lifetime below `last`, or an invalid lifetime.
+
+        """
         if self.lifetime is None or isinstance(self.lifetime, str):
             return max(last, math.pow(n, 1.0 / (d + 2)))
         lifetime = self.lifetime(n)

@@ -98,8 +98,8 @@ class DensityReadings(Model):
         -------
         The surprise in nats, higher for rarer samples; 0 before the first sample. Without a mixture
         over lifetimes, the density is 0 if no tree has a sample in the point's cell. Then each tree
-        uses the last cell with samples on the point's path, as if the cell held one sample. This
-        cell is larger if the point is farther from all samples.
+        uses the last cell with samples on the point's path, as if the cell held one sample. On
+        average, this cell is larger if the point is farther from all samples.
 
         """
         return -self._read(x, FLOORED, -0.0)

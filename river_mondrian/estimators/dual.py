@@ -31,8 +31,8 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     constant.
 
     A feature that is absent from the mapping, or NaN, counts as 0. Only the non-zero values of
-    support vectors are stored, or with `IsolationFeatures`, once the map is final, only their
-    cells. Features and classes may appear at any time.
+    support vectors are stored. With `IsolationFeatures`, only the cells of support vectors are
+    stored once the map is final. Features and classes may appear at any time.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class DualOGDClassifier(NumbersLabels, base.Classifier):
     @property
     @locked
     def n_supports(self) -> int:
-        """Number of support vectors: samples that had a positive hinge loss when learned."""
+        """Number of support vectors, which had a positive weight and hinge loss when learned."""
         return len(self._supports)
 
     def _state(self) -> dict[str, Any]:

@@ -224,7 +224,7 @@ class MondrianForest(InspectableForest, base.Estimator):
         """Return a frame's columns in the order of the trees' inputs."""
         return self._features.arrange(names, columns, self._grown().inputs.shape[1])
 
-    # Number of columns of the zeros that are predicted before the first sample.
+    # Number of columns of the predictions before the first sample, which are zeros.
     _N_BEFORE = 0
 
     @locked
@@ -260,7 +260,7 @@ class MondrianForest(InspectableForest, base.Estimator):
 
 
 class SupervisedForest(MondrianForest):
-    """Base class of the classifiers and regressors, which attribute predictions to features."""
+    """Base class of the supervised forests, which attribute predictions to features."""
 
     # `_CHECK_Y` checks one label or target. `_READ_Y` reads the labels or targets of a frame's
     # rows.
@@ -332,7 +332,7 @@ class SupervisedForest(MondrianForest):
     def _explain(self, x: Mapping[Any, Any]) -> Floats:
         """Return the contributions of features to a prediction, shape (features, outputs).
 
-        The contributions add up to the prediction minus the prediction of the roots.
+        The contributions add up to the prediction minus `baseline`.
 
         Raises
         ------
@@ -387,7 +387,7 @@ class TargetForest(SupervisedForest, base.MiniBatchRegressor):
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change that its value causes in the prediction. The
         mean over 12 random orders and their reverses estimates Shapley values. An explanation by an
-        adaptive forest takes 24 predictions per feature.
+        adaptive forest takes 24 predictions for each feature of the sample.
 
         Parameters
         ----------

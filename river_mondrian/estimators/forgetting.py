@@ -55,7 +55,7 @@ class WindowForest(MondrianForest):
 
 
 class ForgettingForest(WindowForest, SupervisedForest):
-    """Base class of the classifiers and regressors from which samples can be removed."""
+    """Base class of the supervised forests from which samples can be removed."""
 
     # Whether the lifetime may be a function of the number of samples.
     _GROWS: ClassVar[bool] = False
@@ -169,9 +169,9 @@ class ForgettingForest(WindowForest, SupervisedForest):
     def forget_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Remove a learned sample from every tree.
 
-        Suppose that the sample has no missing values, and that its choice does not depend on the
-        trees. Given the widths and hyperparameters, the forest is then distributed like a forest
-        that never learned the sample, because a Mondrian process is projective[^1]. Ranges, widths,
+        Suppose that the sample has no missing values, and is chosen independently of the trees.
+        Given the widths and hyperparameters, the forest is then distributed like a forest that
+        never learned the sample, because a Mondrian process is projective[^1]. Ranges, widths,
         names of features and labels, and the random state do not change. But after its only sample
         has been removed, a forest equals a new forest.
 

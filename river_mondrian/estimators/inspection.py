@@ -152,10 +152,12 @@ class InspectableForest(Model, abc.ABC):
         threshold (in the feature's own units) and n_samples. With `directions`, the feature is
         "direction K", and the threshold applies to the weighted sum of element K of
         `cut_directions`, counted from 0. The threshold of a category separates the places of its
-        levels (`level_places`). A classifier adds the columns count_LABEL: the counts of the
-        posterior. `MondrianForestRegressor` adds the columns mean and variance: the posterior of
-        the node's mean. `AdaptiveMondrianForestRegressor` adds mean and late_mean: the means of all
-        targets and of the latest targets.
+        levels (`level_places`). A classifier adds the columns count_LABEL: the counts of classes in
+        its posterior. In `MondrianForestClassifier`, an inner node counts a class at most once for
+        each child (Kneser-Ney smoothing), and a leaf counts all its samples.
+        `MondrianForestRegressor` adds the columns mean and variance: the posterior of the node's
+        mean. `AdaptiveMondrianForestRegressor` adds mean and late_mean: the means of all targets
+        and of the latest targets.
 
         """
         pd = checks.require("pandas", "pandas", "to_dataframe")
@@ -355,7 +357,7 @@ class ScoringDetector(Model, base.AnomalyDetector):
     def score_many(self, X: Any, *, progress: bool = False) -> Any:
         """Return `score_one` of each row of a frame.
 
-        With a `shingle` above 1, the first row is scored as the mapping after the last learned
+        With a `shingle` above 1, the rows count as successive mappings after the last learned
         mapping.
 
         Parameters

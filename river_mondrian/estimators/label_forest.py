@@ -33,7 +33,7 @@ def by_label(labels: dict[Hashable, Any], values: Sequence[float]) -> dict[Any, 
 
 
 class Prepared:
-    """Data for calls on one sample, valid while features and labels stay the same.
+    """Data for calls for one sample, valid while features and labels stay the same.
 
     Any number of threads may use the data, because only calls that hold the model's lock write to
     `vector` or replace `predict`. Kernels do not run with data of an earlier version of the trees,
@@ -87,7 +87,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     _CHECK_Y = staticmethod(check_label)
     _READ_Y = staticmethod(read_labels)
 
-    # `_prepared` is not saved: the first call on one sample creates it again.
+    # `_prepared` is not saved: the first call for one sample creates it again.
     _TRANSIENT: ClassVar[frozenset[str]] = frozenset({"_prepared"})
 
     def _renew(self) -> None:
@@ -123,7 +123,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
     # Predicting one sample.
 
     def _prepare(self, trees: Any) -> Prepared:
-        """Return the data for calls on one sample; renew the data if the trees have changed."""
+        """Return the data for calls for one sample; renew the data if the trees have changed."""
         prepared = self._prepared
         if prepared is None or prepared.trees is not trees or prepared.version != trees.version:
             prepared = Prepared(trees, self._features, self._labels, self._takes_levels)
@@ -220,7 +220,7 @@ class LabelForest(ClassifiesRows, SupervisedForest, base.MiniBatchClassifier):
         In an adaptive forest, the values of the sample are added one after the other to a sample
         without values. Each feature gets the change that its value causes in the probabilities. The
         mean over 4 random orders and their reverses estimates Shapley values. An explanation by an
-        adaptive forest takes 8 predictions per feature.
+        adaptive forest takes 8 predictions for each feature of the sample.
 
         Parameters
         ----------

@@ -27,7 +27,8 @@ AnyModel = TypeVar("AnyModel", DensityForest, RidgeRegressor)
 def merge(a: AnyModel, b: AnyModel) -> AnyModel:
     """Return a model that has learned the samples of two models.
 
-    Models can be merged if their state is a sum over samples, on the same partition or feature map:
+    Models can be merged if their state is a sum over samples, and both models have the same
+    partitions or the same feature map:
 
     - `DensityForest` with an `origin`, a seed and a fixed lifetime, for samples without missing
       values. Counts are added, so densities equal, bit for bit, the densities of one model that
@@ -88,7 +89,11 @@ def merge(a: AnyModel, b: AnyModel) -> AnyModel:
 
 
 def is_mergeable(model: Any) -> bool:
-    """Return whether copies of a model can be merged after they have learned different samples."""
+    """Return whether copies of a model can learn different samples and then be merged.
+
+    The samples decide two conditions: a `DensityForest` needs samples without missing values, and a
+    `RidgeRegressor` needs at most `max_columns` columns.
+    """
     if isinstance(model, DensityForest):
         return model.origin is not None and model.seed is not None and not model._grows
     if not isinstance(model, RidgeRegressor) or model.window is not None:
@@ -201,7 +206,7 @@ def check_shards(model: Any, n_shards: int) -> None:
     TypeError
         If the model is not a forest whose trees learn independently.
     ValueError
-        If the model has too few trees, `max_nodes`, or a `window`.
+        If the model has fewer than `n_shards` trees, `max_nodes` or a `window`, or `n_shards` < 1.
 
     """
     if type(model) not in (classifier.MondrianForestClassifier, regressor.MondrianForestRegressor):
@@ -239,11 +244,11 @@ def bounds_of(n_trees: int, n_shards: int) -> list[int]:
 
 
 def divided(model: AnyForest, n_shards: int) -> list[AnyForest]:
-    """Return shards of a forest: forests that each have a part of its trees.
+    """Return the shards of a forest; each shard is a forest with some of the trees.
 
-    Each forest has the features, classes and arguments of the model, except `n_estimators`. The
-    trees of the shards learn exactly like the trees of the model. The model must have learned
-    enough samples (`splits_at`).
+    Each shard has the features, classes and arguments of the model, except `n_estimators`. The
+    trees of the shards learn exactly like the trees of the model. The model must have learned at
+    least `splits_at` samples.
     """
     check_shards(model, n_shards)
     with model._lock:

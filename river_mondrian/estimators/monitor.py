@@ -76,10 +76,10 @@ class Drift(NamedTuple):
 class DriftMonitor(Model, base.Estimator):
     """Drift monitor that reports when a stream changed, what changed, and in which features.
 
-    The monitor needs no model, and can be used beside any model. The monitor stores a reference,
-    the first `grace_period` samples. Then the monitor ranks scores of each new sample among the
-    scores of the samples since the reference. The monitor bets that ranks are not uniform, and
-    raises an alarm if the winnings are large.
+    The monitor needs no model, and can be used beside any model. The first `grace_period` samples
+    are stored as a reference, which defines several scores of a sample. Each score of a later
+    sample is ranked among the scores of the samples since the reference. The monitor bets that
+    these ranks are not uniform, and raises an alarm if the winnings are large.
 
     Call `learn_one` for each sample, and then read `drift_detected`. An alarm adds a `Drift` to
     `log`. The monitor collects evidence from 200 more samples, and then replaces this `Drift` by
@@ -117,9 +117,10 @@ class DriftMonitor(Model, base.Estimator):
     its dependence on the other features, and its presence. The fourth is the number of features
     that the reference lacks. Dependence is the difference of a value from the mean value of the 3
     stored samples that are nearest in the other features. For a category, it is the number of these
-    3 samples with another level. With more than 64 features, only the 64 features that such samples
-    predict best have a score for dependence. A reference has at most 1,024 features, 64 levels per
-    category, and 64 labels. Further features count as features that the reference lacks.
+    3 samples with another level. With more than 64 features, only the 64 features that can be
+    predicted best in this way have a score for dependence. A reference has at most 1,024 features,
+    64 levels per category, and 64 labels. Further features count as features that the reference
+    lacks.
 
     The relation is compared by the labels of the 7 nearest stored samples, or by the difference of
     the target from their mean target.

@@ -27,9 +27,10 @@ class NearestNeighborDetector(ScoringDetector):
     `n_neighbors` unless `n_neighbors` is 1 or few samples are stored (see the notes). The
     expectation is calculated, not sampled: it is a weighted mean of the distances to the stored
     samples. The nearest sample has the largest weight. The weight of each farther sample is 1 - p
-    times the weight of the previous sample. Equivalently, the raw score is the distance to the
-    centre of the sample's Voronoi cell, as in [^1] and [^2], averaged over all subsets. The
-    isolation kernel uses the same partitions into Voronoi cells[^3].
+    times the weight of the next nearer sample. The farthest samples, with a total weight of at most
+    1e-4, are omitted. Equivalently, the raw score is the distance to the centre of the sample's
+    Voronoi cell, as in [^1] and [^2], averaged over all subsets. The isolation kernel uses the same
+    partitions into Voronoi cells[^3].
 
     Parameters
     ----------
@@ -53,8 +54,8 @@ class NearestNeighborDetector(ScoringDetector):
         scores are 0.
     scale
         Whether to divide each feature by its width: the standard deviation of the stored values,
-        after clipping at 3 interquartile ranges from the quartiles. Widths are renewed after 4, 8,
-        16, ... samples, and each time 64 samples have been stored.
+        after clipping at 3 interquartile ranges from the quartiles. Widths are renewed when 4, 8,
+        16, ... samples are stored, and when 64 samples have been stored since the last renewal.
     ranges
         Known ranges: a mapping from feature to its lowest and highest value, (low, high). The width
         is then the standard deviation of a uniform distribution, (high - low) / sqrt(12).

@@ -265,13 +265,14 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     """Online gradient descent classifier on a feature map.
 
     The classifier is a linear model on the outputs of `features`, learned one sample at a time.
-    With the isolation kernel, the default, the algorithm is IK-OGD[^1]. Once the cells of a sample
-    are found, predicting and learning take time proportional to the number of partitions, but
-    independent of the numbers of cells and learned samples. In contrast, kernel machines with
-    support vectors become slower with each support vector.
+    With the isolation kernel (the default), the hinge loss and a constant learning rate, the
+    algorithm for two classes is IK-OGD[^1]. Once the cells of a sample are found, predicting and
+    learning take time proportional to the numbers of partitions and scores, but independent of the
+    numbers of cells and learned samples. In contrast, kernel machines with support vectors become
+    slower with each support vector.
 
     For two classes, there is one score, and its sign determines the prediction. When a third class
-    appears, each class gets its own score, and predictions between the first two classes do not
+    appears, each class gets its own score, and the choice between the first two classes does not
     change.
 
     A map that depends on samples, such as `IsolationFeatures`, is first built from few samples and
@@ -309,7 +310,7 @@ class OGDClassifier(ClassifiesRows, OnlineGradientDescent, base.MiniBatchClassif
     the sample, so the kernel k(x, x) is 1. There is no intercept. On a map with cells, weights of
     cells replace the intercept, because the outputs of each partition add up to a constant.
 
-    The columns that one sample has updated, and no other sample, share one row of weights. Cells
+    All columns that have been updated only by the same one sample share a row of weights. Cells
     with one sample thus take almost no memory. Other columns take 8 bytes per score, or 16 with
     AdaGrad if words have no weights.
 

@@ -139,9 +139,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     >>> float(metric.get()) > 0.85
     True
 
-    Mark samples that are rarer than one in a thousand, and do not learn them. The filter has its
-    own quantile: ranks refer to learned samples, so a threshold of .999 would mark more and more of
-    the new samples.
+    Mark samples that are rarer than one in a thousand, and do not learn them. The filter compares
+    scores with the .999 quantile of all earlier scores. A fixed threshold of .999 would mark more
+    and more of the new samples, because scores are ranks among learned samples only.
 
     >>> from river import anomaly
 
@@ -267,8 +267,8 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
 
         The trees are then distributed like trees that never learned the sample (see
         `MondrianForestClassifier.forget_one`). `score_one` still ranks samples among the same
-        earlier scores. But after its last sample has been removed, a forest equals a forest without
-        samples.
+        earlier scores. But after its last sample has been removed, a forest equals a new forest,
+        which has no earlier scores.
 
         Parameters
         ----------
@@ -430,9 +430,9 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
         - "relative": the mean over trees of log(1 + displacement), divided by log(1 + n).
           `score_one` is the rank of this score.
         - "depth": the mean number of cuts above the inserted sample; smaller for rarer samples.
-        - "density": the share of the stored samples that are in the cell of the sample x at time 2.
-          With many trees, this share tends to the mean of exp(-2 |x - y|_1) over the stored samples
-          y, in units of the features' widths.
+        - "density": the mean over trees of the share of the stored samples in the cell of the
+          sample x at time 2. With many trees, this share tends to the mean of exp(-2 |x - y|_1)
+          over the stored samples y, in units of the features' widths.
 
         """
         with self._lock:

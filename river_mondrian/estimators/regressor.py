@@ -125,7 +125,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     the forest stores samples, a target farther than 10 robust ranges from the robust range of the
     stored targets is set aside. The sample extends the trees, but the target has no weight in
     means, in V or in the learned tails. The robust range is computed again four times per doubling
-    of the number of samples, from at most 1,024 stored targets. While at most 4,096 samples are
+    of the number of samples, and with a `window` also each time a quarter of the window has been
+    replaced. It is computed from at most 1,024 stored targets. While at most 4,096 samples are
     stored, each new range is applied to all stored targets. Otherwise, a new range is applied to
     new targets only. The model follows a shift of the targets' level at the first new range for
     which at least a quarter of the stored targets have the new level.
@@ -134,8 +135,8 @@ class MondrianForestRegressor(forest.TargetForest, forgetting.ForgettingForest):
     multiplied by s^2. If s is below 1, the excess of the precision (1 / variance) over the
     precision of all targets is divided by s^2. At these scales, predictions far from the data thus
     keep the targets' variance. The weights of the scales are a posterior mean over 35 lognormal
-    distributions of s, given the past targets. The likelihood uses one in eight of the first 512
-    targets, and one in sixteen of the later targets. At each of these targets, the past log
+    distributions of s, given the past targets. The likelihood uses about one in eight of the first
+    512 targets, and one in sixteen of the later targets. At each of these targets, the past log
     likelihood is multiplied by 63/64. Learned tails do not change the means of predictions. With
     learned tails, `learn_one` takes about a tenth longer.
 

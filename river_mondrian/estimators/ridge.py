@@ -49,10 +49,10 @@ class RidgeRegressor(TargetLearner):
         Largest number of columns of the map in the model. Further columns are ignored, and the
         posterior stays exact for the columns in the model.
     window
-        Number of the latest samples of positive weight in the posterior. Each new sample replaces
-        the oldest sample, which is removed exactly. With a window, samples are stored, so
-        `forget_one` can remove any of these samples. None keeps all samples in the posterior, and
-        stores no samples.
+        Number of the latest samples of positive weight in the posterior. Once the window is full,
+        each new sample replaces the oldest sample, which is removed exactly, up to rounding. With a
+        window, samples are stored, so `forget_one` can remove any of these samples. None keeps all
+        samples in the posterior, but does not store the samples.
     seed
         Random seed of the default features. Other feature maps have their own seed.
 
@@ -281,7 +281,7 @@ class RidgeRegressor(TargetLearner):
         known = features._reader.index.index_of
         is_new = any(value != 0.0 and name not in known for name, value in values.items())
         # No stored sample has a feature that the map does not know. But a final map ignores new
-        # features, so it compares samples without them.
+        # features, so samples are then compared without new features.
         if is_new and (pool is not None or not isinstance(features, kinds.Pooled)):
             return []
         if pool is None:
@@ -320,7 +320,7 @@ class RidgeRegressor(TargetLearner):
     @property
     @locked
     def log_marginal_likelihood(self) -> float:
-        """Log marginal likelihood of the targets learned since the current map was set.
+        """Log marginal likelihood of the targets that were learned with the current map.
 
         The weights are integrated out. A learned noise variance is integrated out, too. With an
         intercept, the density is conditional on one target; the value is the same for each choice

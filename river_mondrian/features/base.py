@@ -317,9 +317,10 @@ class FeatureMap(Model, base.MiniBatchTransformer):
 
         Returns
         -------
-        A frame or array like `X`, with the same pandas index, or, for a cell map and an array, the
-        sparse matrix that `to_csr` returns. There are no columns if the map cannot map yet. For a
-        cell map, a frame has only columns with non-zero values, which are sparse in pandas.
+        For a frame, a frame of the same library, with the pandas index of `X`. For an array, an
+        array, or, if the map is a cell map, the sparse matrix that `to_csr` returns. There are no
+        columns if the map cannot map yet. If the map is a cell map, a frame omits columns in which
+        all rows are 0, and its columns are sparse in pandas.
 
         Raises
         ------

@@ -142,8 +142,8 @@ class MondrianFeatures(kinds.CellFeatures):
 
     A feature that is absent or NaN is missing, and is ignored in distances. At a cut on a missing
     feature, the path takes the child that is nearer in the other features. If both children are
-    equally near, the path takes the child with more samples. Therefore, `kernel` is the Laplace
-    kernel only for samples without missing values.
+    equally near, the path takes the child with more samples. Therefore, `kernel` estimates the
+    Laplace kernel only for samples without missing values.
 
     With `directions`, the partitions are STIT processes[^3], which cut weighted sums of features
     instead of features. If `directions` are mappings, they are the rows of a matrix U, the same for

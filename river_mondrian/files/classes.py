@@ -1,7 +1,7 @@
 """The classes that files may contain, by their names in files.
 
-Loading creates no objects of other classes in this package. If a class moves to another module, its
-name in files stays the same.
+Loading a file creates objects of no other class of this package. If a class moves to another
+module, its name in files stays the same.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Objects of other packages in files: River objects, distributions, random number generators.
 
-Objects are stored by the names and values that define them. A River object is stored as its class,
-the arguments of `__new__`, and its state, which `__reduce_ex__` returns. Names in a file import
-only classes of this package and of River.
+Objects are stored by the names and values that define them. For a River object, these are its
+class, the arguments of `__new__`, and its state, as `__reduce_ex__` returns them. Names in a
+file import only classes of this package and of River.
 """
 
 import copy
@@ -86,12 +86,12 @@ def name_of_factory(make: Any) -> str | None:
 
 
 def factory(name: str) -> Any:
-    """Return the type or function of a name, such as a defaultdict's `default_factory`.
+    """Return the type or function that a name denotes, such as a defaultdict's `default_factory`.
 
     Raises
     ------
     ValueError
-        If the name is neither in `_FACTORIES` nor an estimator or statistic of River.
+        If the name is neither in `_FACTORIES` nor the name of a subclass of River's `base.Base`.
 
     """
     if name in _FACTORIES:
@@ -155,7 +155,7 @@ def generator(state: Any) -> Any:
     Raises
     ------
     ValueError
-        If NumPy has no generator of this name.
+        If the state is of a generator that is not in `_GENERATORS`.
 
     """
     if isinstance(state, tuple):

@@ -97,7 +97,7 @@ def _flush_folder(folder: str) -> None:
 def write(path: str | os.PathLike[str], arrays: Arrays, metadata: Mapping[str, str]) -> None:
     """Write a file, or leave an existing file unchanged if writing fails.
 
-    Devices and pipes are written directly. If the path is a regular file, either the old or the new
+    Devices and pipes are written directly. If a regular file is replaced, either the old or the new
     file exists at any time, and the new file has the old file's mode. A process that is killed
     during writing leaves a hidden file in the same folder, with a name that ends with `.part`.
 
@@ -341,7 +341,7 @@ def _document_of(name: str, arrays: Arrays, metadata: dict[str, str]) -> Any:
     Raises
     ------
     ModelFormatError
-        If the file has no document, or this version cannot read its format.
+        If the file has no document, or this version cannot read the file's format.
 
     """
     number = metadata.get("format", "")

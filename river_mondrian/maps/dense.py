@@ -322,5 +322,5 @@ class NystromMap(CompiledMap):
         self.memory.refer(self, "coefficients")
 
     def names(self, columns: Sequence[int]) -> list[str]:
-        """Return the names of columns: the build and the component."""
+        """Return the names of columns, which contain the numbers of the build and the component."""
         return [f"nystrom{self.number}_{column}" for column in columns]

@@ -75,7 +75,7 @@ class MapRecord(Record):
     n_inputs: Int64
     # Whether samples are read by their entries rather than as vectors.
     is_sparse: Int64
-    # With several lifetimes: the cells of the last learned sample before the map learned it. The
+    # With several lifetimes: the last learned sample's cells before the map learned the sample. The
     # array is empty if the map has learned no sample after the learner's last sample.
     before: Int32s = transient()
     # Whether the map has learned a sample that its learner has not learned yet.
@@ -505,7 +505,7 @@ class RowPerFeature(CompiledMap):
         """Return the length of a row."""
 
     def __getstate__(self) -> dict[str, Any]:
-        # Leave out spare rows for further features.
+        # Rows that are reserved for further features are not saved, because they contain no data.
         return super().__getstate__() | {"rows": self.rows[: self.n_inputs].copy()}
 
     def _check(self) -> None:

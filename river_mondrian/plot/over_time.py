@@ -51,8 +51,8 @@ def progressive(
         If `curves` is not a mapping, or a curve contains neither checkpoints nor pairs.
     ValueError
         If checkpoints contain several metrics and `metric` is None, or lack the requested metric.
-        If checkpoints are in a list, because then all checkpoints contain the final state of the
-        metric.
+        If checkpoints in a list share one metric, because all of them then have the metric's final
+        state.
 
     Examples
     --------

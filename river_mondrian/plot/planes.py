@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# Largest number of branch ends with text, and with horizontal text. More texts would overlap.
+# Branch ends have text if there are at most MOST_TEXTS, and horizontal text if there are at most
+# MOST_IN_LINE, because more texts would overlap.
 MOST_TEXTS, MOST_IN_LINE = 40, 6
 # Width of a letter, and height of a line, as multiples of the font size.
 LETTER, LINE = 0.6, 1.3
