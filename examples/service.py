@@ -1,6 +1,6 @@
 """A service that predicts while it learns, and survives being killed.
 
-    pip install "river-mondrian[service]"
+    pip install ".[service]"
     SERVICE_TOKEN=secret python examples/service.py --features a b --labels yes no \
         --state state --redis redis://127.0.0.1:6379
 
@@ -196,7 +196,7 @@ async def body_of(request: Request) -> Any:
     async for chunk in request.stream():
         content += chunk
         if len(content) > MOST_BYTES:
-            raise Refused(413, f"a request may have {MOST_BYTES} bytes")
+            raise Refused(413, f"a request may have at most {MOST_BYTES} bytes")
     return parsed(bytes(content))
 
 
@@ -225,7 +225,7 @@ def make_app(schema: Schema, learner: Learner, token: str) -> FastAPI:
     async def learn(request: Request) -> JSONResponse:
         header = request.headers.get("authorization", "").encode()
         if not token or not hmac.compare_digest(header, expected):
-            raise Refused(401, "learning takes a token")
+            raise Refused(401, "learning requires a token")
         given = await body_of(request)
         samples = given.get("samples") if isinstance(given, dict) else None
         if not isinstance(samples, list) or not 0 < len(samples) <= MOST_SAMPLES:
