@@ -261,7 +261,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (loopback)")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--save-samples", type=int, default=1000, help="most unsaved samples")
+    parser.add_argument("--save-samples", type=int, default=1000, help="samples between saves")
     parser.add_argument("--save-seconds", type=float, default=5.0, help="seconds between saves")
     arguments = parser.parse_args()
     if arguments.save_samples < 1 or not 0.0 < arguments.save_seconds < math.inf:
