@@ -32,7 +32,7 @@ def sample(n, seed):
 
 
 def sweep(n):
-    """Return fits of all lifetimes up to 60, and the lifetime of largest marginal likelihood."""
+    """Return fits of lifetimes up to 60, and the lifetime with the largest marginal likelihood."""
     X, y = sample(n, 1)
     path = lifetime_path(
         X,

@@ -1,4 +1,4 @@
-"""Compare the accuracy, time and memory of two forests with River's AMF and ARF.
+"""Compare two forests with River's AMF and ARF: accuracy, time and memory.
 
 `python examples/quickstart.py` prints a table and saves a plot.
 """

@@ -1,6 +1,6 @@
 """A service that predicts while it learns, and survives being killed.
 
-    pip install "river-mondrian[service]"
+    pip install ".[service]"
     SERVICE_TOKEN=secret python examples/service.py --features a b --labels yes no \
         --state state --redis redis://127.0.0.1:6379
 
@@ -196,7 +196,7 @@ async def body_of(request: Request) -> Any:
     async for chunk in request.stream():
         content += chunk
         if len(content) > MOST_BYTES:
-            raise Refused(413, f"a request may have {MOST_BYTES} bytes")
+            raise Refused(413, f"a request may have at most {MOST_BYTES} bytes")
     return parsed(bytes(content))
 
 
@@ -225,7 +225,7 @@ def make_app(schema: Schema, learner: Learner, token: str) -> FastAPI:
     async def learn(request: Request) -> JSONResponse:
         header = request.headers.get("authorization", "").encode()
         if not token or not hmac.compare_digest(header, expected):
-            raise Refused(401, "learning takes a token")
+            raise Refused(401, "learning requires a token")
         given = await body_of(request)
         samples = given.get("samples") if isinstance(given, dict) else None
         if not isinstance(samples, list) or not 0 < len(samples) <= MOST_SAMPLES:
@@ -261,7 +261,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (loopback)")
     parser.add_argument("--port", type=int, default=8000)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--save-samples", type=int, default=1000, help="most unsaved samples")
+    parser.add_argument("--save-samples", type=int, default=1000, help="samples between saves")
     parser.add_argument("--save-seconds", type=float, default=5.0, help="seconds between saves")
     arguments = parser.parse_args()
     if arguments.save_samples < 1 or not 0.0 < arguments.save_seconds < math.inf:
