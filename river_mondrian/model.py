@@ -190,7 +190,7 @@ def _unsealed(cls: type[Any], content: bytes, checksum: int) -> Any:
 
 
 def _parameters(cls: type[Any]) -> tuple[list[str], bool]:
-    """Return the names of a constructor's parameters, and whether it takes no keywords.
+    """Return a constructor's parameter names, and whether it takes `*args` without `**kwargs`.
 
     `*args` and `**kwargs` stand for the parameters of the parent class.
     """
@@ -236,9 +236,9 @@ class Model(ClonesWhole):
         """Compile or load the kernels of learning and predicting before the first sample.
 
         `warmup` makes a model learn about 500 single samples and an array of samples, and predict.
-        `warmup` also pickles and loads the model. Other kernels are compiled at their first use:
-        for weights other than 1, `forget_one`, strings, truth values, text, `explain_one`,
-        `feature_importances`, pictures and `gram`.
+        `warmup` also pickles and loads the model. Other kernels are compiled at their first use,
+        for example for weights other than 1, `forget_one`, strings, truth values, text,
+        `explain_one`, `feature_importances`, pictures and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.
