@@ -88,7 +88,7 @@ CASES = [(*one, *other) for one, other in itertools.product(ESTIMATORS, LIFETIME
 
 @pytest.mark.parametrize(("dims", "estimator", "lifetime", "start"), some(CASES, 2))
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
-    """Cells are equal (with directions, polygons), and so are densities outside of all cells."""
+    """Cells (without directions), densities, and surprises where the density is 0 are equal."""
     is_oblique = dims == "oblique"
     n, dims = (20, 2) if is_oblique else (80, dims)
     matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]]) if is_oblique else np.eye(dims)
