@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets of classes, compared with models and other methods."""
+"""Calibrated intervals and sets of classes, compared with other intervals and sets."""
 
 import bisect
 import math

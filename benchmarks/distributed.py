@@ -1,4 +1,4 @@
-"""Forests in several processes by Ray, and many models by key."""
+"""Forests in several processes with Ray, and one model per key."""
 
 import os
 import random

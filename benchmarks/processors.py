@@ -1,4 +1,4 @@
-"""Dependence of the results of many estimators on the processor."""
+"""Differences between the results of estimators on several processors."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""STIT processes: kernels, partitions and forests of cut directions, and density forests.
+"""STIT processes: kernels, partitions, forests with oblique cuts, and density forests.
 
 Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
 """

@@ -148,7 +148,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
         try:
             for start in range(0, 400, 40):
                 fed(model, turning[start : start + 40])
-                # This ensures that predictions come in between, even on a busy machine.
+                # This ensures a prediction after each block, even on a busy machine.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:
