@@ -62,7 +62,7 @@ def read_all(trees, X, weights=None):
 
 @pytest.mark.parametrize(("rebuilt", "weighted"), [(False, False), (True, False), (True, True)])
 def test_means_are_those_of_a_replay(rebuilt, weighted, seed):
-    """Late means of growing trees depend on the order of cuts, so only built trees are compared."""
+    """Late means of growing trees depend on the order of cuts, so only their ranges are checked."""
     X, y = draw(370, seed)
     weights = weights_of(370, seed) if weighted else [1.0] * 370
     trees = grown(X, y, seed=seed, weights=weights)

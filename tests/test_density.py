@@ -300,7 +300,7 @@ def test_volumes_of_oblique_cells(dims):
     for _ in range(5):
         directions = rng.normal(size=(dims + 3, dims))
         lower, upper = -rng.exponential(size=dims + 3), rng.exponential(size=dims + 3)
-        # The ball around 0 that contains y = U^+ (U y).
+        # Half the side of a cube around 0 that contains all y = U^+ (U y) of the cell.
         box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
         projected = rng.uniform(-box, box, size=(200_000, dims)) @ directions.T
         is_inside = ((projected > lower) & (projected < upper)).all(axis=1)
