@@ -198,9 +198,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     """Draw test accuracy by training rows and time (Figure 3 of Lakshminarayanan et al. 2014).
 
     Test accuracy against the fraction of the training data and against time (Figure 3 of
-    Lakshminarayanan et al. 2014). The forests have 100 trees and one thread, and {n_seeds}
-    seeds. Samples are in the order of their files, and features are scaled by the training
-    range. The Mondrian forest (infinite lifetime, gamma = 10 D for D features) learns
+    Lakshminarayanan et al. 2014). The forests have 100 trees and one thread, and run with
+    {n_seeds} seeds. Samples are in the order of their files, and features are scaled by the
+    training range. The Mondrian forest (infinite lifetime, gamma = 10 D for D features) learns
     minibatches of 1/100 of the data by learn_many. The forests of scikit-learn are trained
     again on each of the fractions {FRACTIONS}. The time of a fraction is the total until this
     fraction; the paper retrains the batch forests for each minibatch. The set letter has 15,000
