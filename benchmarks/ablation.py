@@ -1,8 +1,8 @@
-"""Errors of the adaptive mixtures without one kind of expert.
+"""Losses of the adaptive forests without one of their parts.
 
-A model runs once on each stream, and the predictions of its experts are stored. Then mixtures of
-fewer experts learn from these predictions. The drifts and the regressor's trees of errors remain
-those of the full mixture.
+For each stream and seed, a model runs once, and the predictions of its experts are stored. Then
+mixtures of fewer experts learn from these predictions. The detected drifts, and the regressor's
+trees that predict errors, remain those of the full mixture.
 """
 
 import math
@@ -83,9 +83,9 @@ def replay_targets(
 ) -> None:
     """Write the second mixture's prediction of each target before both mixtures learn it.
 
-    Each sample has two blocks in `said`: predictions of the first mixture's experts, and
-    predictions of the first mixture's error by trees. The final mixture with index f is used if
-    `opens[f]` is 1.
+    Each sample has two blocks in `said`: the predictions of the first mixture's experts, and
+    the predictions of trees for the first mixture's error. The final mixture with index f is
+    used if `opens[f]` is 1.
     """
     n_first, n_second = first.n_experts, second.n_experts
     for i in range(n):
@@ -192,14 +192,15 @@ def _compare(
         rows.append([part, f"{mean:+.4f}", ", ".join(f"{k} {v:+.4f}" for k, v in worst)])
     rows.sort(key=lambda row: float(row[1]))
     report.note(
-        f"{loss[0]} without one kind of expert, mean over {seeds} seeds. The three streams with "
-        f"the largest change are listed. Streams: {', '.join(changes[''])}."
+        f"{loss[0]} without one kind of expert (of the regressor: or one final mixture), mean over "
+        f"{seeds} seeds. The three streams with the largest increase are listed. Streams: "
+        f"{', '.join(changes[''])}."
     )
     report.table(["removed", "mean", "worst streams"], rows)
 
 
 def _parts(names: Sequence[str], halves: Callable[[str], Iterable[str]]) -> dict[str, list[int]]:
-    """Map each part of the experts' names to the other experts, and "" to all experts."""
+    """Map each part of names to the indices of experts without this part, and "" to all indices."""
     found = {"": list(range(len(names)))}
     for part in dict.fromkeys(half for name in names for half in halves(name) if half):
         found[part] = [i for i, name in enumerate(names) if part not in halves(name)]

@@ -1,4 +1,4 @@
-"""Calibrated intervals and sets of classes, compared with models and other methods."""
+"""Calibrated intervals and sets of classes, compared with other intervals and sets."""
 
 import bisect
 import math
@@ -27,7 +27,7 @@ BLOCK = 1000
 # Intervals of distributions are slow, so only every tenth sample is scored.
 SCORED_EVERY = 10
 COVERAGE = 0.9
-# Step of adaptive conformal inference that its authors use.
+# Step size of adaptive conformal inference in the paper that proposed it.
 GAMMA = 0.005
 # Smallest number of labels for which the coverage of a class is reported.
 LEAST_OF_CLASS = 100
@@ -87,7 +87,8 @@ class Conformal:
 def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, Array]:
     """Return the ends of the intervals of each method, shape (2, levels, samples).
 
-    A sample is learned after `delay` other samples. The ends are NaN without an interval.
+    A sample is learned after `delay` other samples. The ends are NaN if a method has no
+    interval yet.
     """
     n = len(samples)
     names = (OURS, BEFORE, *((*CONFORMAL, *JACKKNIVES) if others else ()))
@@ -143,7 +144,7 @@ def _follow(samples: Stream, delay: int, seed: int, others: bool) -> dict[str, A
 
 
 class Judged(NamedTuple):
-    """Coverage and score at each level, whether all coverages hold, and counts of blocks."""
+    """Coverage and score by level, whether all coverages are within limits, and block counts."""
 
     coverage: Array
     score: Array
@@ -183,7 +184,7 @@ def _compare(
     seeds: int,
     what: str,
 ) -> None:
-    """Report the coverage and scores of intervals on streams with a smallest delay.
+    """Report the coverage and scores of intervals; each stream has a smallest delay.
 
     {what} The first tenth of a stream does not count. The delay is the number of later samples
     that are predicted before a target is learned. The delay is at most a tenth of the stream. A

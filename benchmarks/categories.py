@@ -39,10 +39,10 @@ def from_one_hot(X: Any, y: Any, starts: dict[str, int], n: int) -> Samples:
 
 
 def mushrooms(n: int) -> Samples:
-    """Return mushrooms with 22 categories of 2 to 12 levels; four of them determine the class."""
+    """Return mushrooms with 22 features of 2 to 12 levels; four features determine the class."""
     rng = np.random.default_rng(1)
     sizes = [int(k) for k in rng.integers(2, 13, 22)]
-    # The class depends on four categories: odour, spores, habitat and population.
+    # The class depends on four features: odour, spores, habitat and population.
     sizes[4], sizes[19], sizes[20], sizes[21] = 9, 9, 6, 7
     samples = []
     for _ in range(n):
@@ -77,7 +77,7 @@ AGRAWAL = {"elevel", "car", "zipcode"}
 
 
 def _agrawal(function: int, seed: int, n: int) -> Samples:
-    """Return samples of Agrawal in which the values of categories are strings."""
+    """Return samples of Agrawal in which the values of categorical features are strings."""
     return [
         ({name: f"{name} {v}" if name in AGRAWAL else v for name, v in x.items()}, y)
         for x, y in take(synth.Agrawal(classification_function=function, seed=seed), n)
@@ -126,7 +126,7 @@ STREAMS = (*MADE, "a9a", "dna", "covtype")
 
 
 class Encoded:
-    """A model that gets encoded levels; the encoding learns from earlier samples.
+    """Wrapper that encodes levels for a model; the encoding learns from earlier samples.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare accuracy and log loss with River's models on streams with categories.
 
     Progressive accuracy / log loss on streams with categories, at most the first {n} samples of
-    each. Scores are means of 3 seeds, and of one seed for SRP. The models without an encoding
-    in the name get strings. One-hot, ordinal and target are encodings, learned from earlier
-    samples.
+    each (AgrawalDrift: twice as many). Scores are means of 3 seeds, and of one seed for SRP.
+    The models without an encoding in the name get the levels themselves. One-hot, ordinal and
+    target are encodings, learned from earlier samples.
     """
     n, seeds = (1000, (1,)) if quick else (PREFIX, (1, 2, 3))
     rows = []

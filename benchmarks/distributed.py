@@ -1,4 +1,4 @@
-"""Forests in several processes by Ray, and many models by key."""
+"""Forests in several processes with Ray, and one model per key."""
 
 import os
 import random
@@ -27,7 +27,7 @@ Block = tuple[pd.DataFrame, list[Any]]
 
 @contextmanager
 def local_ray() -> Iterator[None]:
-    """Run Ray on this machine; the number of CPUs may exceed the number of processors."""
+    """Run Ray on this machine with four CPUs, which may exceed the number of processors."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     try:
         import ray
@@ -91,9 +91,9 @@ def _rate(model: Any, blocks: list[Block]) -> float:
 def sharding(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare rates of two workers, one process and threads.
 
-    Rows per second of two workers, one process and two threads. There are {N_TREES} trees, and
-    blocks of {BLOCK:,} rows after the first {WARM_UP} rows. Rates are by the wall clock, the
-    best of the repeats, in which the methods take turns.
+    Rows per second of two workers, one process and two threads. The forests have {N_TREES}
+    trees, and learn blocks of {BLOCK:,} rows after the first {WARM_UP} rows. The methods take
+    turns, and each rate is the best of several repeats by the wall clock.
     """
     n, repeats = (4000, 1) if quick else (15_000, 3)
     rows = []
@@ -172,7 +172,7 @@ def keys(data: DataFolder, report: Report, quick: bool) -> None:
     features and two classes. The column `in a row` has the number of consecutive samples of a
     key. At most 1,000 models are ready; the others are packed in memory or stored in a folder.
     After learning, predictions for random keys are timed. The last two columns have the median
-    and the 99 % quantile of their times in ms.
+    and the 99 % quantile of the time of a prediction in ms.
     """
     n, n_asked = (QUICK_KEYS, 100) if quick else (KEYS, 2_000)
     rows = [_run(n, 10, SAMPLES, n_asked), _run(n // 20, 10, 5, n_asked)]

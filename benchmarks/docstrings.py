@@ -45,7 +45,7 @@ def _document(path: Path) -> list[str]:
 
 
 def _packages() -> Iterator[Path]:
-    """Yield the folders of all packages."""
+    """Yield each folder of the standard library and of site-packages."""
     paths = sysconfig.get_paths()
     for root in sorted({Path(paths[name]) for name in ("stdlib", "purelib", "platlib")}):
         for folder in sorted(root.iterdir()):
@@ -54,7 +54,7 @@ def _packages() -> Iterator[Path]:
 
 
 def read_documents() -> dict[str, list[str]]:
-    """Return the documents of each package with enough documents, by name."""
+    """Return the documents by package, for packages with enough documents."""
     found: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for folder in _packages():
         for path in sorted(folder.rglob("*.py")):

@@ -24,7 +24,7 @@ Labels = NDArray[Any]
 BLOCK = 20_000
 # Number of samples before a drift, and largest delay at which a drift counts as detected.
 BEFORE, WITHIN = 4000, 2000
-# Sets with targets.
+# Data sets with numeric targets.
 TARGETS = "california", "kin8nm", "bike_hour"
 # Longest delay of a hit, and width of a gradual drift, in the public protocol.
 MAX_DELAY = 2500
@@ -127,7 +127,7 @@ DRIFTS = {
 
 
 def _varying(X: Rows) -> list[int]:
-    """Return the columns with more than 10 values in 300 samples."""
+    """Return the columns with more than 10 different values in the first 300 samples."""
     return [j for j in range(X.shape[1]) if len(np.unique(X[:300, j])) > 10]
 
 
@@ -148,8 +148,8 @@ def detection(data: DataFolder, report: Report, quick: bool) -> None:
     Abrupt drifts after {BEFORE:,} samples of shuffled streams: elec2, california (quartiles of
     the target), covtype and letter, with 8 seeds each. The table has the share of runs in which
     the drift is detected within {WITHIN:,} samples. The other columns describe these runs only:
-    the median delay, the kind that is reported first, the median error of `began`, and the
-    share of runs in which the changed feature has the largest evidence.
+    the median delay, the kind that is most often reported first, the median error of `began`,
+    and the share of runs in which the changed feature has the largest evidence.
     """
     streams, rows = _labelled(data, ("elec2", "california", "covtype", "letter")), []
     for kind, has_name in DRIFTS.items() if streams else ():
@@ -182,9 +182,10 @@ def detection(data: DataFolder, report: Report, quick: bool) -> None:
 def targets(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure how changes of targets and of inputs are reported.
 
-    Targets. The relation changes in half of the space: targets are mirrored at their median if
-    one feature exceeds its median. Or only the inputs change: samples at or below the median of
-    one feature are kept with a probability of .2. Shares of 20 seeds.
+    Drifts of streams with targets, as shares of 20 seeds. In the columns `relation`, the
+    relation changes in half of the space: targets are mirrored at their median if one feature
+    exceeds its median. In the columns `inputs`, only the inputs change: samples at or below the
+    median of one feature are kept with a probability of .2.
     """
     rows = []
     for name, known in _arrays(data, TARGETS).items():
@@ -230,12 +231,13 @@ EFFECTS = {
 def relation(data: DataFolder, report: Report, quick: bool) -> None:
     """Find the feature whose relation to y has changed, by the errors of an earlier forest.
 
-    Inputs are real. Targets are sums of three features' ranks with random weights from .5 to 1,
-    and noise. After 4,000 samples, the effect of one of the three features changes. A forest
-    learns the samples before the change, and a regressor its errors on 2,000 later samples. The
-    table has the shares of 10 seeds in which this feature has the regressor's largest importance.
-    The label is whether the target exceeds its median, which is the same for all samples (the
-    median before the change), or separate before and after the change.
+    Inputs are from data sets. Targets are sums of three features' ranks with random weights
+    from .5 to 1, and noise. After 4,000 samples, the effect of one of the three features
+    changes. A forest learns the samples before the change. A regressor learns the forest's
+    errors on 2,000 later samples. The table has the shares of 10 seeds in which the changed
+    feature has the regressor's largest importance. A label is whether the target exceeds a
+    median: the median before the change for all samples, or in the last column separate medians
+    before and after the change.
     """
     rows, seeds = [], 2 if quick else 10
     streams = _arrays(data, TARGETS)
@@ -260,7 +262,7 @@ def relation(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _most_changed(X: Rows, y: Labels) -> Any:
-    """Return the feature that best explains the errors, after the change, of an earlier forest."""
+    """Return the feature that best explains the errors, after a change, of an earlier forest."""
     is_label = y.dtype == bool
     make = AdaptiveMondrianForestClassifier if is_label else AdaptiveMondrianForestRegressor
     model: Any = make(seed=1)
@@ -275,14 +277,14 @@ def _most_changed(X: Rows, y: Labels) -> Any:
 
 
 def elec2(data: DataFolder, report: Report, quick: bool) -> None:
-    """Find a change of three features of elec2 in its order.
+    """Find a change of three features of elec2 in file order.
 
     Samples of elec2 in their order, until index 20,000, without `date`. The features vicprice,
     vicdemand and transfer are constant until index 17,424. The table has the number of alarms,
     whether these three features are on top of a report, the index of this alarm, and the median
     index at which the changes of the three features began. If the alarm is earlier than 17,424,
-    it has another cause, and evidence was still collected. If an earlier alarm has begun a new
-    reference that includes 17,424, the change is missed.
+    it has another cause, and its evidence was still being collected at index 17,424. If an
+    earlier alarm has begun a new reference that includes 17,424, the change is missed.
     """
     arrays = data.load("elec2")
     names = ("date", "day", "period", "nswprice", "nswdemand", "vicprice", "vicdemand", "transfer")
@@ -347,7 +349,7 @@ def protocol(data: DataFolder, report: Report, quick: bool) -> None:
     {MAX_DELAY:,} samples. An alarm within {MAX_DELAY:,} samples after the beginning is a hit,
     and all other alarms are false. The first quarter of the stream is not used. The drifts are:
     {kinds}. There are 20 episodes for each drift of elec2, and 5 for covtype (its first 100,000
-    samples). The other streams of the protocol were not at hand.
+    samples). The other streams of the protocol were not available.
     """
     rows = []
     # The numbers of samples and of episodes.

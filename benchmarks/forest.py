@@ -48,15 +48,15 @@ def make_ours(seed: int, n_estimators: int = 10, **kwargs: Any) -> MondrianFores
 def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the time to learn and predict a sample with River's AMFClassifier.
 
-    Processor time to learn and predict a sample, compared with River's AMFClassifier. The first
-    {n} samples of each stream are used, with 10 trees. Times are medians of {repeats} repeats
-    in one process, and the last column has the smallest and the largest ratio. The rows `learn`
-    and `predict` have the times of learn_one and predict_proba_one on the same min-max scaled
-    stream. Blocks of {timing.BLOCK} samples are predicted and then learned. The two forests
-    alternate every {timing.TURN} blocks. The rows `end to end` have the time of
-    progressive_val_score (accuracy), for the Mondrian forest on the raw stream and for
-    MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up, except in the
-    rows `learn, later`, which exclude the first {timing.WARM_START} samples.
+    Processor time to learn and predict a sample, compared with River's AMFClassifier. The
+    forests have 10 trees, and get the first {n} samples of each stream. Times are medians of
+    {repeats} repeats in one process, and the last column has the smallest and the largest
+    ratio. The rows `learn` and `predict` have the times of learn_one and predict_proba_one on
+    the same min-max scaled stream. Blocks of {timing.BLOCK} samples are predicted and then
+    learned. The two forests alternate every {timing.TURN} blocks. The rows `end to end` have
+    the time of progressive_val_score (accuracy), for the Mondrian forest on the raw stream and
+    for MinMaxScaler | AMFClassifier. All times include the rebuilds of the warm-up, except in
+    the rows `learn, later`, which exclude the first {timing.WARM_START} samples.
     """
     MondrianForestClassifier.warmup()
     n, repeats = (1000, 1) if quick else (3000, 9)
@@ -198,15 +198,16 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     """Draw test accuracy by training rows and time (Figure 3 of Lakshminarayanan et al. 2014).
 
     Test accuracy against the fraction of the training data and against time (Figure 3 of
-    Lakshminarayanan et al. 2014). The forests have 100 trees and one thread, and {n_seeds}
-    seeds. Samples are in the order of their files, and features are scaled by the training
-    range. The Mondrian forest (infinite lifetime, gamma = 10 D for D features) learns
+    Lakshminarayanan et al. 2014). The forests have 100 trees and one thread, and run with
+    {n_seeds} seeds. Samples are in the order of their files, and features are scaled by the
+    training range. The Mondrian forest (infinite lifetime, gamma = 10 D for D features) learns
     minibatches of 1/100 of the data by learn_many. The forests of scikit-learn are trained
     again on each of the fractions {FRACTIONS}. The time of a fraction is the total until this
-    fraction; the paper trains once per minibatch. The set letter has 15,000 training rows. The
-    set satimage has 4,435 training rows; the paper used 3,104, but the first 40 % of the file
-    lack a class. The set dna has 2,000 training rows; the paper used 1,400. The paper does not
-    say which rows of dna its accuracies are for, so dna has results for both sets of rows.
+    fraction; the paper retrains the batch forests for each minibatch. The set letter has 15,000
+    training rows. The set satimage has 4,435 training rows; the paper used 3,104, but the first
+    40 % of the file lack a class. The set dna has 2,000 training rows; the paper used 1,400.
+    The paper does not say which rows of dna its accuracies are for, so dna has results for both
+    sets of rows.
     """
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
@@ -255,7 +256,7 @@ def _report_figure3(curves: dict[str, dict[str, Array]], report: Report) -> None
 
 
 def _our_curve(seed: int, X: Array, y: Array, X_test: Array, y_test: Array) -> Array:
-    """Return the accuracy at each fraction and twice the total time, as `_batch_curve` does."""
+    """Return the accuracy and the total time at each fraction; the last column repeats the time."""
     model = make_ours(seed, 100, scale=False, prior_rate=10.0 * X.shape[1])
     frame, labels, test = frame_of(X), pd.Series(y), frame_of(X_test)
     edges = np.round(np.arange(101) * len(X) / 100).astype(int)

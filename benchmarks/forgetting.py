@@ -37,8 +37,8 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the time to learn in a full window with a forest that stores all samples.
 
     Time to learn in a full window, compared with a forest that stores all samples. Times are
-    CPU times of learn_one in microseconds, the fastest means of interleaved runs. The last
-    column has the longest call in milliseconds (minimum over runs).
+    CPU times of learn_one in microseconds: the smallest mean of several interleaved runs. The
+    last column has the longest call in milliseconds (minimum over runs).
     """
     n_timed, repeats, rows = (300, 1, []) if quick else (3000, 5, [])
     for window in (1024, 5000):
@@ -116,9 +116,10 @@ def wrappers(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare accuracy before and after an abrupt drift with River's wrappers.
 
     Progressive accuracy before and after an abrupt drift at sample {before:,} of {n:,}, for
-    exact forests in River's wrappers. Models have 10 trees unless the name says otherwise.
-    Accuracies are means over {seeds} streams. SEA changes from variant 0 to 3. RBF is RandomRBF
-    with 4 classes, 5 features and 20 centroids, which are drawn again at the drift.
+    exact forests in River's wrappers, and for forests without a wrapper. Models have 10 trees
+    unless the name says otherwise. Accuracies are means over {seeds} streams. SEA changes from
+    variant 0 to 3. RBF is RandomRBF with 4 classes, 5 features and 20 centroids, which are
+    drawn again at the drift.
     """
     before, after, seeds = (500, 1000, 1) if quick else (BEFORE, AFTER, 5)
     rows = []

@@ -56,7 +56,7 @@ def _permuted(model: Any, test: Stream, loss: Loss) -> dict[Any, float]:
 
 
 def _numbers(samples: Stream) -> Stream:
-    """Return samples without their strings."""
+    """Return samples without their string features."""
     return [({k: v for k, v in x.items() if not isinstance(v, str)}, y) for x, y in samples]
 
 
@@ -68,13 +68,13 @@ def _shuffled(data: DataFolder, name: str, n: int) -> Stream:
 
 
 def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of classes, and the informative features if they are known."""
+    """Yield streams with class labels, and the informative features if they are known."""
     for function, relevant in ((0, {"age"}), (2, {"age", "elevel"}), (6, None), (8, None)):
         yield f"Agrawal {function}", take(synth.Agrawal(function, seed=1), n), relevant
     yield "SEA", take(synth.SEA(seed=1), n), {0, 1}
     led = synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)
     yield "LED", take(led, n), set(range(7))
-    # Features 0 and 20 are noise, as are all features after 20.
+    # Feature 0 is noise, and so are all features from 20 on.
     yield "Waveform", take(synth.Waveform(seed=1, has_noise=True), n), set(range(1, 20))
     rbf = synth.RandomRBF(seed_model=1, seed_sample=1, n_classes=4, n_features=10)
     yield "RandomRBF", take(rbf, n), None
@@ -86,7 +86,7 @@ def _classes(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] |
 
 
 def _targets(data: DataFolder, n: int) -> Iterator[tuple[str, Stream, set[Any] | None]]:
-    """Yield streams of targets, and the informative features if they are known."""
+    """Yield streams with targets, and the informative features if they are known."""
     yield "Friedman", take(synth.Friedman(seed=1), n), set(range(5))
     yield "Planes2D", take(synth.Planes2D(seed=1), n), set(range(7))
     yield "Mv, numbers", _numbers(take(synth.Mv(seed=1), n)), None
@@ -116,12 +116,12 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare importances with permutation importances on test samples.
 
     Correlation of importances with permutation importances. The forests have 10 trees and seed
-    1, and learn four fifths of {n} samples. On the other samples, each feature is permuted
-    {REPEATS} times. Its permutation importance is the mean increase of the log loss or of the
-    squared error. The columns `rank` and `line` have Spearman's and Pearson's correlation of
-    both importances. If k informative features are known, the column `found` counts the
-    informative features among the k features with the largest importances. The last column has
-    the same for permutation importances.
+    1, and learn four fifths of at most {n} samples. On the other samples, each feature is
+    permuted {REPEATS} times. Its permutation importance is the mean increase of the log loss or
+    of the squared error. The columns `rank` and `line` have Spearman's and Pearson's
+    correlation of both importances. If k informative features are known, the column `found`
+    counts the informative features among the k features with the largest importances. The last
+    column has the same for permutation importances.
     """
     n, rows = 1000 if quick else 6000, []
     parts: tuple[tuple[Any, Any, Loss], ...] = (
@@ -139,7 +139,7 @@ def permutation(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _weak(n: int, seed: int) -> Stream:
-    """Return labels of three strong and two weak features, beside five irrelevant features."""
+    """Return samples with three strong, two weak and five irrelevant features."""
     rng, samples = np.random.default_rng(seed), []
     for _ in range(n):
         normal, other, noise = rng.normal(size=3).tolist()
@@ -169,7 +169,8 @@ def _quarters(n: int, seed: int) -> Stream:
     return [(x, int(np.searchsorted(edges, y))) for x, y in samples]
 
 
-# Streams of n samples from a seed, and their numbers of strong and weak features, which come first.
+# By name: a function from n and a seed to a stream, and its numbers of strong and weak features.
+# The strong features come first, then the weak features.
 NOISY: dict[str, tuple[Callable[[int, int], Stream], int, int]] = {
     "generated": (_weak, 3, 2),
     "SEA": (lambda n, seed: take(synth.SEA(noise=0.2, seed=seed), n), 2, 0),

@@ -27,7 +27,7 @@ MAPS: dict[str, Callable[[int, int], Any]] = {
 }
 
 ROWS = 10_000
-WARM = 2000  # Number of first rows whose errors are excluded.
+WARM = 2000  # Number of first rows whose errors are excluded, at most half of all rows.
 AUTO_SETS = ("cpu", "california", "kin8nm", "elec2", "letter")
 CLASSES = ("elec2", "letter")
 
@@ -37,9 +37,10 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
 
     Error of the Mondrian kernel against the number of partitions M (Figure 5 of Balog et al.
     2016). A cell has the largest absolute error over all pairs of 100 uniform points of the
-    unit square. The lifetime is 10, and each point has one non-zero feature in each partition.
-    A cell is the median of {seeds} seeds (smallest, largest). The last row has the slope of log
-    error against log M; the expected slope is -1/2.
+    unit square. The lifetime is 10. Each point has one non-zero feature in each partition;
+    random Fourier features have M features instead. A cell is the median of {seeds} seeds
+    (smallest, largest). The last row has the slope of log error against log M; the expected
+    slope is -1/2.
     """
     sizes, seeds = (SIZES[:4], 3) if quick else (SIZES, 10)
     points = np.random.default_rng(0).random((100, 2)).astype(np.float32).astype(float)
@@ -72,7 +73,7 @@ def figure5(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _progressive(model: Any, samples: Stream, wrong: list[float], block: int) -> Iterator[str]:
-    """Predict and learn blocks of samples; append squared errors, or 0 and 1 for classes."""
+    """Predict and learn blocks of samples; append squared errors, or 1 for each wrong class."""
     for start in range(0, len(samples), block):
         part = samples[start : start + block]
         outputs = [model.predict_one(x) for x, _ in part]
@@ -89,9 +90,10 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
     Time per sample of `OGDRegressor` with Mondrian features, compared with a pipeline. The
     first {n} samples of letter, scaled to [0, 1], are predicted and then learned, with M = 50
-    partitions and lifetime 2. The target is the number of the letter, standardized. The
-    pipeline is `MondrianFeatures() | LinearRegression()` with the same learning rate. Rates are
-    medians of {repeats} runs in one process.
+    partitions and lifetime 2. The target is the number of the letter, standardized, and the
+    classifiers learn the letter itself. The pipeline is `MondrianFeatures() |
+    LinearRegression()` with the same learning rate. Rates are medians of {repeats} runs in one
+    process.
     """
     arrays = data.load("letter")
     n, repeats = (1000, 1) if quick else (ROWS, 3)
@@ -134,7 +136,7 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
 
 
 def _run(model: Any, samples: Stream, block: int = 1) -> tuple[float, float]:
-    """Return the mean error from row `WARM` on, and the total seconds."""
+    """Return the mean error without the first `WARM` rows (at most half), and the total seconds."""
     wrong: list[float] = []
     with no_gc():
         began = time.perf_counter()
@@ -154,8 +156,8 @@ def auto(data: DataFolder, report: Report, quick: bool) -> None:
     `largest share` has the lifetime with the largest weight. Ratio and time are medians of
     {seeds} seeds (smallest - largest). The column `ratio, late` has the ratio if {BLOCK}
     samples are predicted before they are learned, for the first seed. Time is the time to
-    predict and learn, relative to the largest lifetime. The features of cpu are raw, the others
-    are in [0, 1].
+    predict and learn, relative to the largest lifetime. The features of cpu are raw, and those
+    of the other sets are scaled to [0, 1].
     """
     m, seeds = (20, 1) if quick else (50, 3)
     table = []

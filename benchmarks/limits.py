@@ -22,10 +22,10 @@ from .timing import call_seconds
 
 # Number of test samples, and number of timed samples at the end of training.
 N_PREDICTED, N_TIMED = 200, 1000
-# Number of first calls that cannot be the longest, at most half of all calls. In these calls,
-# kernels are compiled or loaded.
+# Number of first calls, at most half of all calls, that the longest call excludes, because they
+# compile or load kernels.
 N_FIRST = 1000
-# Other libraries take milliseconds per sample, so they get only this number of samples.
+# River's forests take milliseconds per sample, so in `width` they get only this number of samples.
 N_OF_PEERS = 400
 
 RIVERS: dict[str, Callable[[], Any]] = {
@@ -52,7 +52,7 @@ def _width_row(what: str, name: str, model: Any, samples: Stream) -> list[Any]:
 
 
 def _pixels(X: Array, side: int) -> Array:
-    """Return the central square of images."""
+    """Return the pixels in the central square of MNIST's images."""
     first = (28 - side) // 2
     rows = slice(first, first + side)
     found: Array = X.reshape(-1, 28, 28)[:, rows, rows].reshape(-1, side * side)
@@ -62,12 +62,12 @@ def _pixels(X: Array, side: int) -> Array:
 def width(data: DataFolder, report: Report, quick: bool) -> None:
     """Measure time and memory against the number of features, and on long streams.
 
-    Time and memory against the number of features, and on long streams. Pixels are from the
-    middle of MNIST's images, in random order. Times are median processor times of a call in
-    microseconds: learn_one for the latest {N_TIMED} samples, and predict_one for {N_PREDICTED}
-    test samples. The longest call is in milliseconds. It excludes the first {N_FIRST} samples,
-    or the first half of the samples if this half is shorter. Bytes are per sample and tree, and
-    MB are for the whole model.
+    Time and memory against the number of features, and on long streams. The pixels are the
+    central squares of MNIST's images, which are in random order. Times are median processor
+    times of a call in microseconds: learn_one for the latest {N_TIMED} samples, and predict_one
+    for {N_PREDICTED} test samples. The longest call is in milliseconds. It excludes the first
+    {N_FIRST} samples, or the first half of the samples if this half is shorter. Bytes are per
+    sample and tree, and MB are for the whole model.
     """
     rows = []
 
@@ -107,9 +107,9 @@ def classes(data: DataFolder, report: Report, quick: bool) -> None:
 
     Time and memory against the number of classes. Classes are normal around centres in the unit
     cube of {d} dimensions, with standard deviation {spread}. The forests have 10 trees. Times
-    are processor times of a call in microseconds: learn_one for the latest {N_TIMED} samples,
-    and predictions for {N_PREDICTED} test samples. The accuracy is on the test samples. Bytes
-    are per sample and tree.
+    are mean processor times of a call in microseconds: learn_one for the latest {N_TIMED}
+    samples, and predictions for {N_PREDICTED} test samples. The accuracy is on the test
+    samples. Bytes are per sample and tree.
     """
     n, d, spread = 2000 if quick else 10_000, 16, 0.2
     ours: dict[str, Callable[[], Any]] = {

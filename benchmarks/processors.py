@@ -1,4 +1,4 @@
-"""Dependence of the results of many estimators on the processor."""
+"""Differences between the results of estimators on several processors."""
 
 import itertools
 import os
@@ -43,7 +43,7 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
 
 
 def scaled(stream: Iterable[tuple[dict[str, float], Any]], n: int) -> tuple[pd.DataFrame, list]:
-    """Return samples divided by their standard deviations, and their labels or targets."""
+    """Return features divided by their standard deviations, and the labels or targets."""
     pairs = list(itertools.islice(stream, n))
     frame = pd.DataFrame([x for x, _ in pairs]).astype(float)
     return frame / frame.std().replace(0.0, 1.0), [y for _, y in pairs]
@@ -113,7 +113,7 @@ def settings() -> dict[str, dict[str, str]]:
 
 
 def compare(plain: Array, other: Array) -> str:
-    """Return the largest difference, relative to the value or to the median of all values."""
+    """Return "same", the share of different cells, or the largest relative difference, as text."""
     if plain.shape != other.shape:
         return "another shape"
     if np.array_equal(plain, other, equal_nan=True):
@@ -132,10 +132,11 @@ def digests(data: DataFolder, report: Report, quick: bool) -> None:
 
     Dependence of results on the processor. Results on {n} samples, in separate processes with
     the settings in the header, are compared with the results of a process without these
-    settings. The word `same` means equal to the last bit. Otherwise a cell has the largest
-    difference, relative to the value or to the median of all values, whichever is larger. The
-    adaptive regressor, `NearestNeighborDetector`, `RandomCutForest`, `DriftMonitor`, `Alarms`
-    and `Calibrated` are not compared.
+    settings. The word `same` means equal to the last bit. Otherwise a cell has the share of
+    different integers, or the largest difference of other values, relative to the value or to
+    the median of all values, whichever is larger. The adaptive regressor,
+    `NearestNeighborDetector`, `RandomCutForest`, `DriftMonitor`, `ConformalDrift`, `Alarms` and
+    `Calibrated` are not compared.
     """
     n = 300 if quick else 1000
     with tempfile.TemporaryDirectory() as folder:

@@ -83,7 +83,7 @@ def horizons(data: DataFolder, report: Report, quick: bool) -> None:
 
     Coverage of intervals of 90 % / mean absolute error, for the recipe's series of {n:,} hours,
     without the first {start}. The features of a target are known h hours earlier. The model for
-    all horizons has h as a feature. Rows are seeds.
+    all horizons has h as a feature.
     """
     n, start, seeds = (150, 50, 1) if quick else (4000, 800, 3)
     rows = []
@@ -119,10 +119,10 @@ def horizons(data: DataFolder, report: Report, quick: bool) -> None:
 def series(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the adaptive regressor with exponential smoothing on a series without features.
 
-    Mean absolute error of the next 12 months of River's AirlinePassengers, predicted in each
-    month after the first 36. `HoltWinters` is multiplicative, with a season of 12 months. The
-    features of the adaptive regressor are the month, the latest value and the value of the year
-    before; each horizon has its own model.
+    Mean absolute error of forecasts for the next 12 months of River's AirlinePassengers, made
+    in each month after the first 36. `HoltWinters` is multiplicative, with a season of 12
+    months. The features of the adaptive regressor are the month, the latest value and the value
+    of the year before; each horizon has its own model.
     """
     values = [float(y) for _, y in datasets.AirlinePassengers()][: 40 if quick else None]
     smooth = time_series.HoltWinters(
@@ -244,11 +244,12 @@ def _losses(train: Callable[[Days, Any], Any], days: Days) -> list[float]:
 def retraining(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare an adaptive forest with gradient boosting that is retrained or continued.
 
-    Mean log loss (floored at {FLOOR}) of days 3 to {DAYS}; each day is predicted and then
-    learned. A day has {ROWS} rows with 10 features. Scores are means of {seeds} seeds. In streams
-    with drift, the log odds of the labels change their sign after half of the days. LightGBM is
-    retrained every day with 100 trees of 15 leaves, or continued by 10 trees per day, as is
-    XGBoost with trees of depth 4. All learning rates are .1.
+    Mean log loss of days 3 to {DAYS}; each day is predicted and then learned. Probabilities
+    below {FLOOR} count as {FLOOR}. A day has {ROWS} rows with 10 features. Scores are means of
+    {seeds} seeds. In streams with drift, the log odds of the labels change their sign after
+    half of the days. LightGBM is retrained every day with 100 trees, or continued by 10 trees
+    per day; its trees have at most 15 leaves. XGBoost is continued by 10 trees per day, with a
+    depth of at most 4. The learning rate of both libraries is .1.
     """
     if any(importlib.util.find_spec(name) is None for name in ("lightgbm", "xgboost")):
         print("retraining: skipped, because it needs lightgbm and xgboost", flush=True)

@@ -178,8 +178,9 @@ def speed(data: DataFolder, report: Report, quick: bool) -> None:
     Processor time to learn and predict a sample, compared with AMFRegressor. At most the first
     {n} samples are used, with 10 trees. Times are medians of {repeats} repeats in one process.
     All models get the same min-max scaled stream, in blocks of 100 samples that are predicted
-    and then learned. The ratio is AMF's time relative to the Gaussian posterior, which includes
-    updates of hyperparameters. The rows `learn, later` exclude the first {warm_start} samples.
+    and then learned. The ratio is AMF's time divided by the time with the Gaussian posterior,
+    which includes updates of hyperparameters. The rows `learn, later` exclude the first
+    {warm_start} samples.
     """
     MondrianForestRegressor.warmup()
     n, repeats = (500, 1) if quick else (3000, 3)

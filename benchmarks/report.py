@@ -52,9 +52,9 @@ class Suite(NamedTuple):
 
 
 class Report:
-    """Results of one part of a suite: a section of the page OUT/SUITE.md, which is also printed.
+    """Results of one part of a suite: a section of the page OUT/SUITE.md.
 
-    The other sections of the page are kept.
+    The section is also printed. The other sections of the page are kept.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Report:
                 print("skipped, without data\n", flush=True)
             return
         spent = time.perf_counter() - self.started
-        how = "the run was broken off after" if kind else "the run took"
+        how = "the run was interrupted after" if kind else "the run took"
         if self.quick:
             self._add("This was a quick run: its figures differ from those of the full run.\n")
         self._add(f"`python -m benchmarks {self.command} --data DIR` makes this section.\n")

@@ -90,20 +90,20 @@ def _mean(losses: Array, places: list[int], is_real: bool) -> float:
 
 
 def outliers(data: DataFolder, report: Report, quick: bool) -> None:
-    """Measure the effect of four outliers on every stream of the benchmarks.
+    """Measure the effect of four outliers on the accuracy of forests.
 
     Streams with four outliers each. In a stream, {N_WILD} random samples have an outlier in a
-    random feature: {WILD:.0e} interquartile ranges above or below the median. If this range is
-    0, the full range is used. There are {placements} placements with {seeds} seeds each (one on
-    mnist). The same seeds are also run without outliers. Streams have at most {n} samples, or
-    twice as many with one abrupt change. The forests have 10 trees (20 in the adaptive
-    classifier). Rows of classifiers have the progressive accuracy and the increase of the error
-    rate. Rows of regressors have the mean absolute error and its increase in percent, without
-    the first {START} samples (at most the first half). Scores exclude samples with an outlier.
-    The column `error` has the standard error of the excess over seeds. The column `worst` has
-    the largest mean excess of a placement. The column `beyond` counts the placements whose mean
-    excess is above .003, or 2 %. The column `targets` has the mean increase for {N_WILD}
-    outlying targets.
+    random numeric feature: {WILD:.0e} interquartile ranges above or below the median. If this
+    range is 0, the full range is used. There are {placements} placements with {seeds} seeds
+    each (one seed on mnist). The same seeds are also run without outliers. Streams have at most
+    {n} samples, or twice as many with one abrupt change. The forests have 10 trees (20 in the
+    adaptive classifier). Rows of classifiers have the progressive accuracy and the increase of
+    the error rate. Rows of regressors have the mean absolute error and its increase in percent,
+    without the first {START} samples (at most the first half). The excess compares both runs
+    without the samples that have an outlier. The column `error` has the standard error of the
+    excess over seeds. The column `worst` has the largest mean excess of a placement. The column
+    `beyond` counts the placements whose mean excess is above .003, or 2 %. The column `targets`
+    has the mean increase for {N_WILD} outlying targets.
     """
     n, seeds, placements = (500, 1, 1) if quick else (5000, 5, 10)
     rows: list[list[Any]] = []
@@ -169,7 +169,7 @@ CHANGES: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = 
 
 
 def _made(change: str, n: int, seed: int, is_real: bool) -> tuple[Stream, Stream]:
-    """Return a stream without the change and with the change; missing values are absent."""
+    """Return a stream without and with the change; missing values are absent."""
     rng = np.random.default_rng(seed)
     U = rng.random((n, len(FEATURES)))
     tell, show = CHANGES[change]

@@ -1,4 +1,4 @@
-"""STIT processes: kernels, partitions and forests of cut directions, and density forests.
+"""STIT processes: kernels, partitions, forests with oblique cuts, and density forests.
 
 Figures, theorems, equations and examples are those of O'Reilly and Tran (2022).
 """
@@ -107,9 +107,9 @@ def figure3(data: DataFolder, report: Report, quick: bool) -> None:
     """Draw a STIT process at four times (Figure 3 of O'Reilly and Tran 2022).
 
     A STIT process in time (Figure 3 of O'Reilly and Tran 2022). The picture shows a partition
-    of the unit square with the three directions of Example 2.1. The picture shows the times of
-    the first three cuts, and t = 9 with {n_cuts} cuts. All times are in the paper's units, in
-    which a time is three times as large as in the package.
+    of the unit square with the three directions of Example 2.1, at the times of the first three
+    cuts, and at t = 9 with {n_cuts} cuts. All times are in the paper's units, in which a time
+    is three times as large as in the package.
     """
     line = np.linspace(-0.5, 0.5, 20 if quick else 60)
     features = rm.MondrianFeatures(1, FIGURE3_LIFETIME, THREE, seed=3)
@@ -139,11 +139,11 @@ def _checkerboard(n: int) -> tuple[Array, Array, list[dict[Any, float]]]:
 def forests(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare forests that cut single features, random directions and given directions.
 
-    Accuracy of forests with oblique cuts. The forests have 25 trees, and {n} samples in random
-    order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive accuracy (for
-    kin8nm: the mean absolute error), as mean +- standard deviation over seeds. For the
-    checkerboard, the given directions are the normals of the edges. For the other sets, the
-    given directions are the principal directions of the first 1,000 samples.
+    Accuracy of forests with oblique cuts. The forests have 25 trees, and learn at most {n}
+    samples in random order, scaled to [0, 1]. The column `accuracy or MAE` has the progressive
+    accuracy (for kin8nm: the mean absolute error), as mean +- standard deviation over seeds.
+    For the checkerboard, the given directions are the normals of the edges. For the other sets,
+    the given directions are the principal directions of the first 1,000 samples.
     """
     n = 500 if quick else 5000
     sets: dict[str, tuple[Array, Array, list[dict[Any, float]]]] = {
@@ -251,8 +251,8 @@ def consistency(data: DataFolder, report: Report, quick: bool) -> None:
 
     L1 error of densities against the number of samples n (Corollary 5.2 of O'Reilly and Tran
     2022). The samples are from two Gaussians with weights .6 and .4 and standard deviations 1
-    and .5. One forest has 50 trees, which are extended as the lifetime grows. The table has the
-    median L1 error of {seeds} seeds on a grid. The slope is for the logarithm of the error
+    and .5. The forest has 50 trees, which are extended as the lifetime grows. The table has the
+    median L1 error of {seeds} seeds on a grid. The slope is that of the logarithm of the error
     against log n.
     """
     sizes = (100, 1000, 5000) if quick else (100, 1000, 10_000, 50_000)
@@ -285,10 +285,10 @@ def likelihood(data: DataFolder, report: Report, quick: bool) -> None:
 
     Held-out log likelihood on real sets, compared with scikit-learn's KernelDensity. A cell has
     the mean log density of held-out rows, a third of at most {n:,} rows. The first columns of
-    each set are used, standardized. Brackets contain the lifetime, selected on a third of the
-    training rows, and the bandwidth, selected by 3-fold cross-validation. All densities except
-    the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is 0. Uniform noise is
-    added to the integers of letter.
+    each set are used, standardized. Parentheses contain the lifetime, selected on a third of
+    the training rows, and the bandwidth, selected by 3-fold cross-validation. All densities
+    except the last are mixed with {PRIOR:.0%} of the Gaussian, so no density is 0. Uniform
+    noise is added to the integers of letter.
     """
     n = 1500 if quick else 6000
     rows = []

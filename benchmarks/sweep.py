@@ -189,8 +189,9 @@ def figure7(data: DataFolder, report: Report, quick: bool) -> None:
     Laplace kernel of lifetime 10 and noise of variance .01 = delta^2. The sweep has M = {M}
     partitions and ends at lifetime 100, in steps of 20 cuts. Estimates are within a factor of 3
     on {reached[validation]} of {seeds} seeds by validation error, and on {reached[marginal]} of
-    {seeds} by marginal likelihood. For the other seeds, the last column has the estimate by
-    validation error, with M = {more} and a largest lifetime of 40.
+    {seeds} by marginal likelihood. For seeds with an estimate outside of this factor, the last
+    column has another estimate by validation error, with M = {more} and a largest lifetime of
+    40.
     """
     truth, noise, D = 10.0, 0.01, 2
     n, seeds, M, more = (200, 2, 10, 20) if quick else (1000, 10, 50, 200)
@@ -349,11 +350,12 @@ def figure9(data: DataFolder, report: Report, quick: bool) -> None:
 def figure10(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare the weights of cells of kernel and forest (Figure 10 of Balog et al. 2016).
 
-    Weights of kernel and forest (Figure 10 of Balog et al. 2016). The table has absolute
-    weights of {n_cells} cells of cpu in units of the target. The sweep has M = {M} partitions,
-    the ridge delta^2 = {DELTA2}, seed 1 and lifetime {last}. A kernel's prediction is the sum
-    over the M cells of a row, and the forest's prediction is the mean. The last column has the
-    median of M times the kernel's weights, as if the kernel's predictions were means.
+    Weights of kernel and forest (Figure 10 of Balog et al. 2016). The table has quantiles of
+    the absolute weights of {n_cells} cells of cpu, in units of the target. The sweep has M =
+    {M} partitions, the ridge delta^2 = {DELTA2}, seed 1 and lifetime {last}. A kernel's
+    prediction is the sum over the M cells of a row, and the forest's prediction is the mean.
+    The last column has the median of M times the kernel's weights, as if the kernel's
+    predictions were means.
     """
     path, _ = _kernel_and_forest(data, quick)
     M = int(path.n_cells[0])

@@ -170,15 +170,15 @@ def _batch_rows(found: TextSet) -> list[list[str]]:
 def classes(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare accuracy and time on text of few and of many classes.
 
-    Accuracy and time on text of few and of many classes. {sizes}. Models learn the training
-    documents once. All sets have tf-idf of length 1, except the last set, which has counts. The
-    documents of packages are the docstrings of modules, made by `python -m
-    benchmarks.docstrings`, and the classes are the packages. The column `accuracy` is on test
-    documents. The next column is the accuracy on training documents, each predicted before it
-    is learned. Times are processor times for all documents. The models of scikit-learn get
-    matrices, the others get mappings. Learning rates and weights of words were selected on
-    reuters_acq and on the first half of the packages, as tf-idf and as counts. The second half
-    of the packages was held out.
+    Accuracy and time on text of few and of many classes. {sizes}. All models except LinearSVC
+    learn the training documents in one pass. All sets have tf-idf of length 1, except the last
+    set, which has counts. The documents of packages are the docstrings of modules, made by
+    `python -m benchmarks.docstrings`, and the classes are the packages. The column `accuracy`
+    is on test documents. The next column is the accuracy on training documents, each predicted
+    before it is learned. Times are processor times for all documents. The models of
+    scikit-learn get matrices, the others get mappings. Learning rates and weights of words were
+    selected on reuters_acq and on the first half of the packages, as tf-idf and as counts. The
+    second half of the packages was held out.
     """
     rows: list[list[Any]] = []
     sizes = []
@@ -215,8 +215,8 @@ def forests(data: DataFolder, report: Report, quick: bool) -> None:
 
     Accuracy, time and memory on bags of words, compared with naive Bayes. The {n} texts are
     from reuters_acq. A text has on average {present:.0f} of the 2,000 most frequent words. The
-    share of the second class is {share:.3f}. An absent word counts as 0; for the model with
-    `unknown` in its name, it is a missing value.
+    share of the second class is {share:.3f}. An absent word counts as 0, or as a missing value
+    for the model with `unknown` in its name.
     """
     samples = _bags(data, 2000, 1000 if quick else 7770)
     present = np.mean([len(x) for x, _ in samples])

@@ -1,4 +1,4 @@
-"""Timing of models in turns, so that load of the machine affects all models."""
+"""Timing of models in turns, so that the load of the machine affects all models alike."""
 
 import gc
 import statistics
@@ -127,7 +127,7 @@ def repeated(
 
 
 def median(runs: list[Seconds], peer: str, phase: str) -> float:
-    """Return the median time of the phases whose name starts with `phase`; "both" means all."""
+    """Return the median time of all phases that start with `phase`; "both" means all phases."""
     return statistics.median(_spent(run[peer], phase) for run in runs)
 
 

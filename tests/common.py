@@ -129,7 +129,7 @@ def learn_rows(trees, X, y, weights=None):
 
 
 def as_kernel(helper, decorator=kernel):
-    """Return a kernel that calls a helper, because Python does not run compiled helpers."""
+    """Return a kernel that calls a helper, because Python cannot call compiled helpers."""
     function = getattr(helper, "py_func", helper)
     names = ", ".join(inspect.signature(function).parameters)
     made = {"helper": helper, "__name__": __name__}
@@ -182,7 +182,8 @@ def run(*arguments, inherited=os.environ, **environ):
 def forked(call):
     """Fork a child process that makes a call and exits with the result; return its id."""
     with warnings.catch_warnings():
-        # Later versions of Python warn that other threads may hold locks, which tests check.
+        # Python 3.12 and later versions warn that other threads may hold locks. Tests check this
+        # case.
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child:

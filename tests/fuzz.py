@@ -1,6 +1,6 @@
 """Call all public estimators except wrappers with random events.
 
-Also call public functions. Only documented errors may be raised.
+Also call two public functions with random arrays. Only documented errors may be raised.
 
 With `RIVER_MONDRIAN_CHECKS=1` a wrong index inside a kernel raises an error.
 """
@@ -27,7 +27,7 @@ STRANGE = [math.nan, math.inf, -math.inf, 1e38, -1e38, 1e39, 1e-45, "text", None
 NAMES = ["a", "b", "c", "d", 1, (2, 3), "late", "later"]
 FOREST_CLASSIFIERS = (rm.MondrianForestClassifier, rm.AdaptiveMondrianForestClassifier)
 FORESTS = (*FOREST_CLASSIFIERS, rm.MondrianForestRegressor, rm.AdaptiveMondrianForestRegressor)
-# Classes from which samples can be removed.
+# Supervised forests from which samples can be removed.
 EXACT = (rm.MondrianForestClassifier, rm.MondrianForestRegressor)
 CELL_MAPS = (rm.IsolationFeatures, rm.MondrianFeatures, rm.RandomBinningFeatures)
 MAPS = (*CELL_MAPS, rm.NystromFeatures, rm.RandomFourierFeatures)
@@ -98,7 +98,7 @@ def drawn(cls: Any, rng: Random) -> Any:
             return cls(**given)
 
 
-# The largest number of samples of a model, which bounds the time.
+# The largest number of events of a model, which bounds the time; other classes have 400.
 MOST = dict.fromkeys(FORESTS, 3000) | dict.fromkeys(HOLDERS, 1000)
 MOST |= {rm.DensityForest: 100, rm.DualOGDClassifier: 100}
 CLASSES = [
@@ -261,7 +261,7 @@ def drive(model: Any, n: int, rng: Random) -> Counter[str]:
 
 
 def call_functions(rng: Random) -> Counter[str]:
-    """Call the public functions with small random frames."""
+    """Call `exact_density` and `lifetime_path` with small random arrays."""
     numbers = np.random.default_rng(rng.randrange(1000))
     n, d = rng.choice([1, 2, 30]), rng.choice([1, 3])
     X = numbers.normal(size=(n, d))

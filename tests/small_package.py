@@ -13,7 +13,7 @@ import river_mondrian
 
 PACKAGE = Path(river_mondrian.__file__).parent
 
-# The code of the kernels depends on all four files.
+# The module `kernels` imports the three other modules, directly or through `helpers`.
 SOURCES = {
     "__init__.py": "",
     "constants.py": "FACTOR = 2\n",

@@ -62,7 +62,7 @@ def read_all(trees, X, weights=None):
 
 @pytest.mark.parametrize(("rebuilt", "weighted"), [(False, False), (True, False), (True, True)])
 def test_means_are_those_of_a_replay(rebuilt, weighted, seed):
-    """Late means of growing trees depend on the order of cuts, so only built trees are compared."""
+    """Late means of growing trees depend on the order of cuts, so only their ranges are checked."""
     X, y = draw(370, seed)
     weights = weights_of(370, seed) if weighted else [1.0] * 370
     trees = grown(X, y, seed=seed, weights=weights)
@@ -88,7 +88,7 @@ def test_late_means_of_equal_samples_are_those_of_a_replay():
 
 
 def test_leaves_hold_targets_that_are_alike():
-    """Every leaf is split as long as both its targets and its samples differ."""
+    """In a small tree, every leaf is split until its targets or its samples are equal."""
     X, y = draw(300, 5)
     for _, read, seen in read_all(grown(X, np.round(y)), X):
         pairs = zip(read, seen, strict=True)

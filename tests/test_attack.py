@@ -1,7 +1,8 @@
 """Tests that an interruption leaves a model in its state before or after the call.
 
 The suite attacks one event of each mechanism. With `ATTACK_EVERY=n`, all events are attacked, at
-every n-th line or more often.
+every n-th line, or more often in short calls. Calls of 10,000 lines or more may be attacked less
+often.
 """
 
 import contextlib

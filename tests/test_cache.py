@@ -193,7 +193,7 @@ def test_what_else_code_depends_on(installed):
     assert installed.run(NUMBA_BOUNDSCHECK="1") == ([6], 0, [])
     assert installed.run(("set", "BOUNDSCHECK", 1), ("first", 3)) == ([6], 1, [])
     assert installed.run(("set", "LOOP_VECTORIZE", 0), ("first", 3)) == ([6], 0, [])
-    # Each combination of options has separate code; further options have no effect.
+    # Each combination of options has separate code; other options have no effect.
     assert installed.run(FAKE_ADDED="5") == ([11], 1, [])
     assert installed.run(NUMBA_NUM_THREADS="1") == ([6], 1, [])
 

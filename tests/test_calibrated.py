@@ -171,7 +171,7 @@ def test_intervals_hold_on_any_sequence(sequence, coverage, delay):
     tail, bound = (1.0 - coverage) / 2.0, max(1850, 25 * (delay + 1)) / n
     assert (y < low).mean() <= tail + bound
     assert (y > high).mean() <= tail + bound
-    # On these streams the miscoverage is far below the bound.
+    # Without a delay, the miscoverage on these streams is far below the bound.
     if delay == 0:
         assert ((low <= y) & (y <= high)).mean() >= coverage - 0.1
 

@@ -88,7 +88,7 @@ CASES = [(*one, *other) for one, other in itertools.product(ESTIMATORS, LIFETIME
 
 @pytest.mark.parametrize(("dims", "estimator", "lifetime", "start"), some(CASES, 2))
 def test_forest_is_the_twin(dims, lifetime, start, estimator):
-    """Cells are equal (with directions, polygons), and so are densities outside of all cells."""
+    """Cells (without directions), densities, and surprises where the density is 0 are equal."""
     is_oblique = dims == "oblique"
     n, dims = (20, 2) if is_oblique else (80, dims)
     matrix = np.array([[1, 0], [0, 1], [0.7, -0.7]]) if is_oblique else np.eye(dims)
@@ -300,7 +300,7 @@ def test_volumes_of_oblique_cells(dims):
     for _ in range(5):
         directions = rng.normal(size=(dims + 3, dims))
         lower, upper = -rng.exponential(size=dims + 3), rng.exponential(size=dims + 3)
-        # The ball around 0 that contains y = U^+ (U y).
+        # Half the side of a cube around 0 that contains all y = U^+ (U y) of the cell.
         box = np.linalg.norm(np.linalg.pinv(directions), 2) * np.linalg.norm(upper - lower)
         projected = rng.uniform(-box, box, size=(200_000, dims)) @ directions.T
         is_inside = ((projected > lower) & (projected < upper)).all(axis=1)

@@ -15,7 +15,7 @@ from river_mondrian.records import Float64s
 write_logarithms, write_probabilities = as_kernels(logarithms, normalize_logs)
 
 
-# Tolerance: twice the distance of adjacent numbers.
+# Tolerance: twice the distance of adjacent numbers above 1.
 TOLERANCE = 4.5e-16
 
 normal = st.floats(min_value=np.finfo(float).tiny, max_value=np.finfo(float).max)

@@ -140,7 +140,7 @@ def test_the_quadrature_of_a_branch_is_close_to_a_fine_one():
         high = naive.sigmoid(gamma2 * (start + span))
         if high - low < 1e-6:
             continue
-        # Quantiles of the time, most of which are close to 0 and 1.
+        # Quantiles of the time; most of their levels are close to 0 or 1.
         with np.errstate(divide="ignore"):
             times = -np.log1p(quantiles * math.expm1(-eta * span)) / eta
         risen = [(naive.sigmoid(gamma2 * (start + time)) - low) / (high - low) for time in times]

@@ -235,7 +235,7 @@ def arrays_of(part, seen):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_hundred_of_a_million_keys(method):
-    """Memory is proportional to the non-zero values; a dense pool would need 4 GB."""
+    """Memory is proportional to the non-zero values; a dense pool would need 0.4 GB."""
     rng = np.random.default_rng(0)
     rows = [dict.fromkeys(rng.integers(0, 1_000_000, 100).tolist(), 1.0) for _ in range(1100)]
     features = built(rows[:1024], method=method, seed=0)

@@ -255,7 +255,7 @@ def test_online_forests_have_the_law_of_batch_forests(name, params, seed):
 
 
 def test_sampling_hidden_cuts_early_keeps_the_law(seed):
-    """An opened block is distributed like a batch block, even after more points than the limit."""
+    """An opened block is distributed like a batch block, even beyond `PAUSE_LIMIT` points."""
     X = np.random.default_rng(0).random((PAUSE_LIMIT + 60, 2)).astype(np.float32).astype(float)
     X = np.vstack([X, [[0.5, 0.5]]])
     trees = grow(X, [0] * (len(X) - 1) + [1], n_trees=300, seed=seed)
@@ -289,7 +289,7 @@ def test_posterior_by_hand():
 @pytest.mark.parametrize("lifetime", [math.inf, 2.0])
 @pytest.mark.parametrize("paused", [False, True])
 def test_prediction_is_the_mean_over_extensions(lifetime, paused):
-    """As in Appendix B, the tree is extended by a query, whose leaf has the posterior.
+    """As in Appendix B, the tree is extended by a query, and the leaf of the query predicts.
 
     Queries branch off before the lifetime, even in a paused leaf.
     """

@@ -255,7 +255,7 @@ def test_a_weaker_change_of_another_feature_is_listed(seed, how):
 @pytest.mark.skipif(not COMPILES, reason="takes long without compiled kernels")
 @pytest.mark.parametrize("every", [20, 100])
 def test_no_feature_is_listed_with_negative_evidence(every):
-    """Long after the start, the bar of an alarm is below 0, the log evidence without a change."""
+    """Long after the start, an alarm needs less log evidence than 0, the value without a change."""
     listed = []
     for seed in range(4):
         rng = np.random.default_rng(seed)
@@ -281,7 +281,7 @@ def test_spacing_uses_one_sample_in_so_many():
     plain = sampled(samples[::3], every=100_000)
     if COMPILES:
         assert spaced.log and plain.log
-    # The numbers V depend on the number of the sample, so only the reference is the same.
+    # The random numbers of ranks depend on the number of the sample, so only references are equal.
     for name in ("held", "cuts", "edges", "bars"):
         one, other = (
             monitor._table.learned[name]

@@ -97,9 +97,10 @@ def test_folders_import_from_the_folders_in_the_table(graph):
     assert shown == found
 
 
-# Names with an underscore that a folder defines, and that other folders use. Public names of these
-# classes are for users. `FeatureMap` has an interface for learners (`features.base`). Shards and
-# pictures use the insides of forests, and `merge` and shards use the insides of any `Model`.
+# Names with an underscore that a folder defines, and that other folders use, because the public
+# names of classes are for users. `FeatureMap` has an interface for learners (`features.base`).
+# Shards and pictures use the insides of forests, and `merge` and shards use the insides of any
+# `Model`.
 INTERFACES = {
     "features": {
         *("_auto", "_bad_input", "_changing", "_is_final", "_know", "_knows", "_map", "_new_rows"),

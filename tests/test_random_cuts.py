@@ -123,7 +123,7 @@ def test_the_latest_scores_of_all_samples_are_kept(params):
     n = displacement.KEPT + 300
     model, raw = rm.RandomCutForest(2, seed=1, **params), []
     for i, x in enumerate(stream(n, names="a")):
-        # Among few samples, each is anomalous.
+        # Raw scores among few samples are not kept, because each of them is anomalous.
         if i >= min(32, params["window"]):
             raw.append(model.raw_scores_one(x)["relative"])
         model.learn_one(x)

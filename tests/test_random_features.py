@@ -106,7 +106,7 @@ def test_random_numbers_belong_to_names(name):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_numbers_have_the_laws_of_the_kernels(seed):
-    """Frequencies follow the kernels' Fourier transforms; grids follow their pitches and shifts."""
+    """Frequencies follow the kernels' Fourier transforms; pitches are gamma, and shifts uniform."""
 
     def made(kind, *args, **params):
         return fed(kind(*args, **params, seed=seed), [{f"x{i}": 1.0} for i in range(3)])

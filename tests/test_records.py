@@ -32,7 +32,7 @@ class Whole(rec.Record):
     large: rec.Int64
     bits: rec.UInt64
     single: rec.Float32
-    # This field shifts the next field to an address that is no multiple of 8.
+    # This field shifts the next field to an address that is not a multiple of 8.
     odd: rec.Int32
     real: rec.Float64
     misplaced: rec.Int32

@@ -148,7 +148,7 @@ def test_predictions_beside_drifts_are_before_or_after_them():
         try:
             for start in range(0, 400, 40):
                 fed(model, turning[start : start + 40])
-                # This ensures that predictions come in between, even on a busy machine.
+                # This ensures a prediction after each block, even on a busy machine.
                 predicted.clear()
                 assert predicted.wait(HANGS)
         finally:
@@ -331,7 +331,7 @@ def test_the_classifiers_without_a_global_lock(name, monkeypatch):
 @pytest.mark.parametrize(("nested", "label"), [({"a": 0.1, "c": 0.7}, "v"), ({"a": 0.1}, "new")])
 def test_a_sample_that_learns_another_sample_while_it_is_read_is_learned_second(nested, label):
     class Learning(collections.UserDict):
-        """A sample that is read after the samples that wait have been learned."""
+        """Mapping that lets the model learn the waiting samples when it is read."""
 
         def __getitem__(self, key):
             learn_waiting()

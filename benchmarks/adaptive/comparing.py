@@ -22,7 +22,7 @@ N_TREES = 10
 
 
 class LastLabel:
-    """Classifier that predicts the last label with the frequency of its correct predictions."""
+    """Classifier that predicts the last label, with its smoothed accuracy as the probability."""
 
     def __init__(self) -> None:
         self.last: Any = None
@@ -86,13 +86,14 @@ def _follow(
 def streams(data: DataFolder, report: Report, quick: bool) -> None:
     """Compare accuracy, log loss and Brier score with River's models on all streams.
 
-    Progressive accuracy / log loss (floored at .001) / Brier score of the adaptive forest and
-    of other models. Streams have at most {n} samples, or twice as many if they have one abrupt
-    drift. Each forest has 10 trees. Features for AMF are scaled by River's StandardScaler,
-    except in a column named raw. All other models get raw features. The models take turns, and
-    times are processor times. Scores are means over seeds ({repeats}; one on mnist). Streams
-    marked * were not used to select settings, except the share of recent trees and the way to
-    draw candidate splits.
+    Progressive accuracy / log loss / Brier score of the adaptive forest and of other models. In
+    the log loss, probabilities below .001 count as .001. Streams have at most {n} samples, or
+    twice as many if they have one abrupt drift. Each forest has 10 trees. Features for AMF are
+    scaled by River's StandardScaler, except in the column `AMF, raw`. All other models get raw
+    features. The models take turns, and times are processor times. Scores are means over seeds
+    ({repeats}; one on mnist). Most settings were selected only on the streams without a mark.
+    The share of recent trees and the way to draw candidate splits were also selected on the
+    streams marked *, except mnist.
     """
     n, most = (600, 1) if quick else (PREFIX, 3)
     seeds = {model: 1 if model in ONCE else most for model in MODELS}
@@ -156,8 +157,8 @@ def sizes(data: DataFolder, report: Report, quick: bool) -> None:
 
     Scores and times of the adaptive forest with {listed} trees. Progressive scores are means of
     {seeds} seeds, on at most {n} samples (twice as many on streams with one abrupt drift).
-    Times are processor times to predict and learn, relative to 10 trees. Streams marked * were
-    not used to select other settings.
+    Times are processor times to predict and learn, relative to 10 trees. Most other settings
+    were selected only on the streams without a mark.
     """
     n, seeds = (600, 1) if quick else (PREFIX, 3)
     numbers = (5, 10, 20, 30, 50)
@@ -204,8 +205,8 @@ def memory(data: DataFolder, report: Report, quick: bool) -> None:
     Memory, speed and the longest call over a long stream. The stream is Agrawal with 5 %
     perturbation. The forest has {N_TREES} trees and window={most}. A row describes a tenth of
     the stream: the memory, the samples per second, the accuracy, and the CPU time of the
-    longest learn_one. The samples per second include the generation of samples, prediction and
-    learning.
+    longest learn_one. The samples per second count the time to generate, predict and learn
+    samples.
     """
     n, most = (5000, 1000) if quick else (1_000_000, 20_000)
     model = AdaptiveMondrianForestClassifier(N_TREES, window=most, seed=1)

@@ -15,7 +15,8 @@ from ..report import Report, progress
 from ..scores import FLOOR
 from .comparing import N_TREES
 
-# Number of samples between two changes, and number of samples after a change with a separate score.
+# Number of samples between two changes, and number of samples after each change that have a
+# separate score.
 EVERY = 2000
 FIRST = 500
 N_LINES = 4
@@ -58,14 +59,15 @@ def _stream(n_features: int, noise: float, turn: float, every: int, seed: int) -
 
 
 def jumps(data: DataFolder, report: Report, quick: bool) -> None:
-    """Compare the adaptive forest with logistic regressions after a line jumps or turns.
+    """Compare the adaptive forest with logistic regressions after a boundary jumps or turns.
 
     Accuracy and log loss after a linear boundary jumps or turns. The inputs are normal, and a
-    line separates two classes. The line changes {n_changes} times, after every {every} samples.
-    The column `noise` has the share of flipped labels. A cell has accuracy / accuracy on the
-    {FIRST} samples after each change / log loss (floored at {FLOOR}). All scores are
-    progressive and start at the first change. Cells are means of {seeds} seeds. SGD is
-    StandardScaler | LogisticRegression with the step size in parentheses; .01 is the default.
+    hyperplane separates two classes. The hyperplane changes {n_changes} times, after every
+    {every} samples. The column `noise` has the share of flipped labels. A cell has accuracy /
+    accuracy on the {FIRST} samples after each change / log loss. In the log loss, probabilities
+    below {FLOOR} count as {FLOOR}. All scores are progressive and start at the first change.
+    Cells are means of {seeds} seeds. SGD is StandardScaler | LogisticRegression with the step
+    size in parentheses; .01 is the default.
     """
     every, seeds = (300, 1) if quick else (EVERY, 3)
     table = []

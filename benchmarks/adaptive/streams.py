@@ -1,4 +1,4 @@
-"""Streams of classes, from River and from files."""
+"""Streams with class labels, from River and from files."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from river.datasets import synth
 from ..data import DataFolder, Stream, available, stream, take
 
 PREFIX = 5000
-# Streams with many features, on which slow peers do not run.
+# Streams with many features, on which SRP does not run, because it is too slow.
 WIDE = ("mnist",)
 
 # Most settings were selected on these streams. Two settings were also selected on the other streams
@@ -19,7 +19,7 @@ CHOSEN_ON = ("elec2", "Agrawal", "dna", "covtype", "Bananas", "Phishing", "Image
 CHOSEN_ON += ("letter", "LED", "SineDrift", "AgrawalDrift", "SEADrift", "Hyperplane", "a9a")
 
 
-# Functions that return data sets. A stream has the first samples of one data set after another.
+# Functions that return data sets. A stream joins the first samples of each data set.
 MADE: dict[str, Callable[[], list[Any]]] = {
     "Agrawal": lambda: [synth.Agrawal(classification_function=0, seed=1)],
     "LED": lambda: [synth.LED(seed=1, noise_percentage=0.1, irrelevant_features=True)],
@@ -66,5 +66,5 @@ def _load(data: DataFolder, name: str, n: int) -> Stream:
 def class_streams(
     data: DataFolder, n: int, names: Iterable[str] = (*MADE, *FILES)
 ) -> Iterator[tuple[str, Stream]]:
-    """Yield the names and the first n samples of streams (all by default)."""
+    """Yield the name and the samples of each stream: the first n of each of its data sets."""
     return available(lambda name: _load(data, name, n), names)

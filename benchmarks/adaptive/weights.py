@@ -1,4 +1,4 @@
-"""Recall of the adaptive forest for a class whose samples have another weight."""
+"""Recall of the adaptive forest for a class, by the weight of its samples."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from .comparing import N_TREES
 
 
 def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
-    """Return streams, each with the class that gets another weight."""
+    """Return streams by name, each with the class whose weight is varied."""
     rng = np.random.default_rng(1)
     bananas = take(datasets.Bananas(), n)
     thinned = [(x, y) for x, y in bananas if not y or rng.random() < 0.1]
@@ -32,7 +32,7 @@ def _with_rare_classes(n: int) -> dict[str, tuple[Stream, Any]]:
 
 
 def _recall(samples: Stream, label: Any, weight: float, seed: int) -> tuple[float, float]:
-    """Return recall and precision of a class with a weight, without the first 300 samples."""
+    """Return recall and precision of a weighted class, without the first 300 samples."""
     model = AdaptiveMondrianForestClassifier(N_TREES, seed=seed)
     found, said, right = 0, 0, 0
     for i, (x, y) in enumerate(samples):

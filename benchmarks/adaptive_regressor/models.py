@@ -15,7 +15,7 @@ from ..data import Array
 
 ADAPTIVE, SQUARED, AUTOREGRESSIVE = "adaptive", "adaptive, squared", "adaptive, autoregressive"
 LAST_VALUE, LINEAR = "last value", "Bayesian linear"
-# A point, and a distribution, a 95 % interval or None.
+# A point with one of: a distribution, the ends of a 95 % interval, None.
 Prediction = tuple[float, rm.PredictiveDistribution | tuple[float, float] | None]
 
 
@@ -68,7 +68,7 @@ class RecursiveLeastSquares:
 
 
 class _OfStandardTargets:
-    """A model that gets standardized targets, because it assumes noise of variance 1."""
+    """Wrapper that standardizes targets for a model that assumes noise of variance 1."""
 
     def __init__(self, model: Any) -> None:
         self.model = model
@@ -149,7 +149,7 @@ MODELS: dict[str, Model] = {
     "RLS, .998": Model(lambda seed: RecursiveLeastSquares(0.998), point, seeded=False),
     LAST_VALUE: Model(lambda seed: LastValue(), point, seeded=False),
 }
-# The package's models and the model that predicts the last target are no rivals.
+# The package's own models and the last value do not count as rivals.
 RIVALS = tuple(list(MODELS)[5:-1])
 WITH_LAW = (ADAPTIVE, AUTOREGRESSIVE, "exact", LINEAR)
 # Largest (number of features, number of samples) of streams for the slowest models.

@@ -22,9 +22,9 @@ CRPS_EVERY = 10
 def run(model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any]) -> Iterator[str]:
     """Predict each sample, learn it after `delay` other samples, and write the scores.
 
-    Predictions before the first sample is learned are 0. Yields after each block of samples. Scores
-    of distributions exclude the first tenth of the samples. An ArithmeticError ends the run; `out`
-    then has only "failure".
+    Predictions before the first sample is learned are 0. Yields after each block of samples.
+    Scores of distributions exclude the first tenth of the samples. An ArithmeticError ends the
+    run; then only "failure" is written to `out`.
     """
     regressor, n, seconds = model.make(seed), len(samples), 0.0
     errors, logs, crps, widths = [], [], [], []
@@ -70,12 +70,12 @@ def run(model: Model, samples: Stream, delay: int, seed: int, out: dict[str, Any
 
 
 def coverage(levels: Array, parts: list[Array]) -> list[list[float]]:
-    """Return the share of targets in each central interval, for all and for parts of targets."""
+    """Return the share of targets in each central interval, for each part of the targets."""
     return [[float((levels[part] <= q).mean()) for q in LEVELS] for part in parts]
 
 
 def mean_of(runs: list[dict[str, Any]], what: str) -> float:
-    """Return the mean of a score over seeds, or NaN without the score."""
+    """Return the mean of a score over seeds, or NaN if no run has this score."""
     values = [run[what] for run in runs if what in run]
     return float(np.mean(values)) if values else math.nan
 

@@ -109,7 +109,7 @@ def _uniform(seed: int, n: int, d: int) -> tuple[np.random.Generator, Array]:
 
 
 def _surface(X: Array) -> Array:
-    """Return a function of the first four columns, with a jump; its standard deviation is .7."""
+    """Return a function of the first four columns with a jump and a standard deviation of .7."""
     wave = np.sin(2.0 * math.pi * X[:, 0]) * (0.5 + X[:, 1])
     return wave + 2.0 * (X[:, 2] - 0.5) ** 2 + 1.5 * X[:, 3] * (X[:, 0] > 0.3)
 
@@ -147,7 +147,7 @@ def _recurring(data: DataFolder) -> Stream:
 
 
 def _needles(data: DataFolder) -> Stream:
-    """Return 100 features, three of them relevant, by a sign, a product and a linear term."""
+    """Return 100 features and the sum of a sign, a product and a linear term of three of them."""
     rng = np.random.default_rng(15)
     X = rng.normal(size=(8000, 100))
     y = 3.0 * np.sign(X[:, 17]) + 2.0 * X[:, 42] * X[:, 77] + 1.5 * X[:, 42]
@@ -225,7 +225,7 @@ def target_streams(
 
     def load(name: str) -> Stream:
         data.check_selected(name)
-        # A stream and the file that it is made from may have different names.
+        # Files are not checked against the selection: a stream and its file may differ in name.
         return SOURCES[name].make(DataFolder(data.folder))[:n]
 
     return available(load, names)

@@ -1,6 +1,7 @@
 """The adaptive forests, compared with CapyMOA's learners (Java) in a separate interpreter.
 
-Set `CAPYMOA_PYTHON` to an interpreter with CapyMOA (`pip install capymoa`; it needs Java).
+Set `CAPYMOA_PYTHON` to the path of an interpreter with CapyMOA (`pip install capymoa`), which needs
+Java.
 """
 
 import json
@@ -32,7 +33,7 @@ SEEDS = 3
 
 
 def _python() -> str | None:
-    """Return the interpreter that CAPYMOA_PYTHON names.
+    """Return the path of the interpreter in CAPYMOA_PYTHON.
 
     If the variable is not set, or there is no Java, print the reason and return None.
     """
@@ -93,10 +94,10 @@ def _compare(
     """Report scores and times of the adaptive forest and of CapyMOA's learners.
 
     {what} of the adaptive forest and of CapyMOA's learners. The adaptive forest has 10 trees
-    and default parameters; its scores are means of {seeds} seeds. CapyMOA's learners have one
-    seed, the number of trees in the name, and otherwise default parameters. All models get
-    unscaled features. Each sample is predicted and then learned. CapyMOA's prequential
-    evaluation runs in Java.
+    and default parameters; its scores are means of {seeds} seeds. CapyMOA's learners run with
+    one seed, the number of trees that their name gives, and otherwise default parameters. All
+    models get unscaled features. Each sample is predicted and then learned. CapyMOA's
+    prequential evaluation runs in Java.
     """
     python = _python()
     if python is None or not streams:
@@ -122,8 +123,9 @@ def _compare(
     report.table(headers, scores)
     if not of_targets:
         report.note(
-            "Streams marked * were not used to select settings of the adaptive forest, except the "
-            "share of recent trees and the way to draw candidate splits."
+            "Most settings of the adaptive forest were selected only on the streams without a "
+            "mark. The share of recent trees and the way to draw candidate splits were also "
+            "selected on the streams marked *."
         )
     report.note(
         f"The adaptive forest is at least as accurate as CapyMOA's best learner on {ahead} of "

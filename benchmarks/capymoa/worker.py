@@ -1,7 +1,7 @@
-"""Run CapyMOA's learners on streams of numbers, and print a line of JSON for each run.
+"""Run CapyMOA's learners on a stream of numbers, and print a line of JSON for each learner.
 
-This file runs in an interpreter with CapyMOA, without this package and River. Its arguments are the
-path of an .npz file (arrays X and y) and the names of learners.
+This file runs in an interpreter with CapyMOA, which needs neither this package nor River. Its
+arguments are the path of an .npz file (arrays X and y) and the names of learners.
 """
 
 import json

@@ -52,9 +52,9 @@ def online(data: DataFolder, report: Report, quick: bool) -> None:
     models. Then blocks of {BLOCK} rows are predicted and learned. The isolation kernels have
     100 partitions, NOGD has the budget 100, and random Fourier features have 100 features. All
     models have the hinge loss and the learning rate {models.RATE}. The last column has the time
-    of all {blocks} blocks relative to the first {first}. This ratio is {constant:.1f} if the
-    time per sample is constant, and up to {growing:.1f} if it grows with the number of support
-    vectors.
+    of all {blocks} blocks relative to the first {first} blocks. This ratio is {constant:.1f} if
+    the time per sample is constant, and up to {growing:.1f} if it grows with the number of
+    support vectors.
     """
     start, blocks = (500, 2) if quick else (5000, 30)
     rows, curves = [], {}
@@ -99,12 +99,12 @@ def table5(data: DataFolder, report: Report, quick: bool) -> None:
     All models have the hinge loss and the constant learning rate {models.RATE}. The number of
     cells per partition, psi, is selected from (4, 16, 64, 256, 1024, 4096) by 5-fold
     cross-validation. The isolation kernels use 10,000 training rows for the selection (mnist:
-    5,000), and the others 2,000 rows. The column `build` has the time to build the map from the
-    training rows. The last column has the time to learn these rows and to predict the test
-    rows. OGD gets mappings one by one, the others get frames. The paper's accuracies are for
-    all rows, with psi selected on all rows. AdaRaker is not compared, because its authors' code
-    is no Python package. In the paper, AdaRaker is less accurate than OGD on each set that it
-    could finish.
+    5,000), and the others 2,000 rows. For the isolation kernels, psi is at most a quarter of
+    these rows. The column `build` has the time to build the map from the training rows. The
+    last column has the time to learn these rows and to predict the test rows. OGD gets mappings
+    one by one, the others get frames. The paper's accuracies are for all rows, with psi
+    selected on all rows. AdaRaker is not compared, because its authors' code is not a Python
+    package. In the paper, AdaRaker is less accurate than OGD on each set that it could finish.
     """
     rows = []
     for each in two_class_sets(data, quick):
@@ -217,8 +217,9 @@ def table7(data: DataFolder, report: Report, quick: bool) -> None:
 
     IK-SVM, compared with the SVM with the Laplace kernel (Table 7 of Ting et al. 2021). IK-SVM
     is scikit-learn's LinearSVC on CSR matrices of cells, and the other model is scikit-learn's
-    SVC. Models have C = 1 and t = 100 partitions, and learn the first training rows. The number
-    of cells per partition, psi, was selected for OGD by cross-validation.
+    SVC. All models have C = 1, and learn the first training rows. The cells are from t = 100
+    partitions. The number of cells per partition, psi, was selected by cross-validation with
+    OGD instead of the SVM.
     """
     from sklearn.metrics.pairwise import laplacian_kernel
     from sklearn.svm import SVC, LinearSVC
@@ -246,7 +247,7 @@ def table8(data: DataFolder, report: Report, quick: bool) -> None:
     Features of the additive chi-squared kernel, compared with cells (Table 8 of Ting et al.
     2021). Both kinds of features are the input of scikit-learn's LinearSVC with C = 1, on the
     first training rows. AdditiveChi2Sampler has 2 sampling steps. The column `features` has the
-    number of features of a row that are not 0.
+    mean number of features of a row that are not 0.
     """
     from sklearn.kernel_approximation import AdditiveChi2Sampler
     from sklearn.svm import LinearSVC

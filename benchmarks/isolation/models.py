@@ -22,7 +22,7 @@ FOLDS = 5
 
 
 def built(features: Any, X: Array) -> Any:
-    """Return a complete map, built from at least as many rows as the pool needs."""
+    """Return a map built from rows; empty samples are added if the rows do not fill the pool."""
     features.learn_many(frame_of(X))
     while isinstance(features, rm.IsolationFeatures) and not features.frozen:
         features.learn_one({})
@@ -30,7 +30,7 @@ def built(features: Any, X: Array) -> Any:
 
 
 class _Dual:
-    """A dual model, which gets rows one by one."""
+    """Dual model that gets rows one by one."""
 
     def __init__(self, model: rm.DualOGDClassifier) -> None:
         self.model = model
@@ -44,7 +44,7 @@ class _Dual:
 
 
 class Primal:
-    """A linear model on a map that was built from the training rows."""
+    """Linear model on a map that is built from the rows `X`."""
 
     def __init__(self, features: Any, X: Array, **arguments: Any) -> None:
         features = built(features, X)
@@ -59,7 +59,7 @@ class Primal:
 
 
 def isolation_map(method: str, psi: int, n: int, t: int = T) -> rm.IsolationFeatures:
-    """Return a map for `n` rows; larger pools than 25 points per cell hardly change results."""
+    """Return a map for `n` rows; pools of more than 25 points per cell hardly change results."""
     pool = min(n, max(1024, 25 * psi))
     return rm.IsolationFeatures(t, psi, method=method, pool_size=pool, seed=1)
 

@@ -19,7 +19,7 @@ ONES = {"mnist": (3, 4, 6, 7, 9)}
 
 
 class Set(NamedTuple):
-    """Training and test rows, scaled to [0, 1] and shuffled."""
+    """Training rows, shuffled and scaled to [0, 1], and test rows with the same scale."""
 
     name: str
     X: NDArray[np.float64]
@@ -45,7 +45,7 @@ def split(name: str, X: Array, y: Array, share: float = 0.8) -> Set:
 
 
 def load_set(data: DataFolder, name: str) -> Set:
-    """Return a set of the folder with its original split, or with a random split."""
+    """Return a set of the folder with its own split, or with a random split if it has none."""
     arrays = data.load(name)
     X, y = arrays["X_train"], arrays["y_train"]
     if "X_test" not in arrays:

@@ -31,9 +31,9 @@ def _calls_of(calls: Mapping[str, Callable[[], Any]], seed: int = 0) -> dict[str
 
 @numba.njit(fastmath=True)
 def _naive_products(cells: Any, weights: Any, dense: Any) -> float:
-    """Return the sum over rows of the dot product of weights and features, which are 0 or 1.
+    """Return the sum over rows of the dot products of weights and dense features.
 
-    A row has t psi features.
+    A row has t psi features, which are 0 or 1.
     """
     total = 0.0
     for row in range(len(cells)):
@@ -90,8 +90,9 @@ def dual(data: DataFolder, report: Report, quick: bool) -> None:
 
     Time of primal and dual predictions along a stream (section 8.1.1 of Ting et al. 2021). The
     stream has {n} rows of 20 Gaussian blobs in 20 dimensions, and one in five labels is wrong.
-    Samples are mappings. Times are mean microseconds per sample of the block that ends at the
-    row. At the end the dual models have {n_supports} support vectors.
+    Samples are mappings. Times are mean microseconds per sample over the twentieth of the
+    stream that ends at the given number of samples. At the end the dual models have
+    {n_supports} support vectors.
     """
     n = 2000 if quick else 20_000
     X, y = gaussian_blobs(n, 20)

@@ -154,10 +154,10 @@ def speed(data: DataFolder, report: Report, quick: bool, base: str) -> None:
     """Compare the time of calls, with the old and the new version in turns.
 
     Old: {base}; new: the working tree. Times are processor microseconds per sample, as medians
-    of {repeats} repeats in which the versions take turns. The column `fastest` has the ratio of
-    the fastest repeats of all blocks. SLOWER means that the median ratio and the fastest ratio
-    are above {LIMIT}. The word `unsure` means that one of them is above {LIMIT}. All kernels
-    are compiled in advance.
+    of {repeats} repeats in which the versions take turns. For the column `fastest`, each block
+    of samples counts with its fastest repeat. SLOWER means that the median ratio and the
+    fastest ratio are above {LIMIT}. The word `unsure` means that one of them is above {LIMIT}.
+    All kernels are compiled in advance.
     """
     n, repeats = (QUICK_SAMPLES, 1) if quick else (2 * SAMPLES, 9)
     rows = []

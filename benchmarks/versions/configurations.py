@@ -232,9 +232,9 @@ def learner(model: Any) -> Callable[[Any, Any], None]:
 def outputs(name: str, n: int) -> Array:
     """Return all outputs of a configuration as float64.
 
-    Each sample is predicted and then learned. In the middle, the model is pickled, copied and, if
-    it has the method, resampled. At the end, batches and distant samples are predicted. If the
-    model has `to_dataframe`, the nodes of the first tree are read.
+    Each sample is predicted and then learned. During the run, the model is pickled and copied,
+    and resampled if it has `resample`. At the end, batches and distant samples are predicted.
+    If the model has `to_dataframe`, the nodes of the first tree are read.
     """
     if name in FUNCTIONS:
         return np.array([number for one in FUNCTIONS[name](n) for number in flat(one)])

@@ -71,7 +71,7 @@ def text(n: int) -> Stream:
 
 
 def odd(n: int) -> Stream:
-    """Return samples with constant, huge, tiny and categorical features, and labels of any type."""
+    """Return samples with constant, huge, tiny and categorical features, and labels of 7 types."""
     labels: list[Any] = ["a", ("b", 1), 2, 3.5, True, frozenset({"c"}), b"d"]
     return [
         (
@@ -100,7 +100,7 @@ def holes(n: int, of_length: Source, share: float = 0.3) -> Stream:
 
 @source
 def late(n: int, of_length: Source) -> Stream:
-    """Return samples in which features and classes appear one after another."""
+    """Return samples in which features and classes first appear one after another."""
     samples = of_length(n)
     d = len(samples[0][0])
     k = 1 + max(int(y) for _, y in samples)

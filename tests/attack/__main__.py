@@ -38,7 +38,7 @@ def main():
     tally = Path(tempfile.mkdtemp()) / "tally"
     environment = {"ATTACK_TALLY": str(tally)}
     if full:
-        # Each test of signals sends ATTACK_SIGNALS signals, at three numbers of samples each.
+        # For each model, three tests send ATTACK_SIGNALS signals each.
         environment |= {"ATTACK_EVERY": "1", "ATTACK_SIGNALS": "334", "ATTACK_SECONDS": "1"}
     failed = []
     for title, pattern in ATTACKS.items():

@@ -13,7 +13,7 @@ from numba.core import registry
 from numba.core.runtime import _nrt_python, rtsys
 from numpy._core import _multiarray_umath
 
-# Indices in the table of NumPy's C functions, which never change.
+# Indices in the table of NumPy's C functions; NumPy never changes these indices.
 _SET_HANDLER, _GET_HANDLER = 304, 305
 
 _MALLOC = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)

@@ -34,7 +34,7 @@ import river_mondrian as rm
 from attack.memory_limit import size
 from river_mondrian.files import store
 
-# Outcomes of a damage. Loading is refused, the model works, or its use raises an error.
+# Outcomes for a damaged model: loading is refused, the model works, or its use raises an error.
 REFUSED, WORKS, ERROR = "refused", "works", "error"
 MEMORY, CRASH, HANG = "memory", "crash", "hang"
 # A kernel has accessed memory outside of an array.
@@ -50,8 +50,8 @@ BAD_OF_FILES = (OUTSIDE, CRASH, HANG)
 
 PACKAGE = "river_mondrian"
 
-# Bytes that a child process may allocate beyond its size, and the number of damages in a process.
-# The margin is large, because threads reserve memory on machines with many processors.
+# Bytes that a child process may allocate beyond its size, and the number of damaged models in a
+# process. The margin is large, because threads reserve memory on machines with many processors.
 MARGIN = 8 << 30
 BATCH = 25
 
@@ -167,7 +167,7 @@ def attempt(load, damage, kind):
 
 
 def _serve(load, damages, out, kind, stack):
-    """Write the outcome of each damage to `out`; this function runs in a child process."""
+    """Write the outcome of each damaged model to `out`; this function runs in a child process."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     most = size() + MARGIN
@@ -181,7 +181,7 @@ def _serve(load, damages, out, kind, stack):
 
 
 def _batch(load, damages, kind):
-    """Return the outcomes of damages, up to the first damage that ends or blocks the process."""
+    """Return the outcomes of damaged models, up to the first that ends or blocks the process."""
     stack = tempfile.TemporaryFile()  # noqa: SIM115
     ours, theirs = os.pipe()
     child = forked(partial(_serve, load, damages, theirs, kind, stack))
@@ -205,13 +205,13 @@ def _batch(load, damages, kind):
 
 
 def run(load, damages, kind):
-    """Return the outcome of each damage, given as an argument of `load`."""
+    """Return the outcome of each damaged model; a damage is an argument of `load`."""
     found = []
     while len(found) < len(damages):
         batch = _batch(load, damages[len(found) : len(found) + BATCH], kind)
         if batch[-1] in (OTHERS, CRASH, HANG) and len(batch) > 1:
-            # Earlier damages may have corrupted the process, so each damage is repeated in a new
-            # process.
+            # Earlier damaged models may have corrupted the process, so each is loaded again in a
+            # new process.
             again = damages[len(found) : len(found) + len(batch)]
             batch = [_batch(load, [damage], kind)[0] for damage in again]
         found += batch
@@ -219,7 +219,7 @@ def run(load, damages, kind):
 
 
 def attack(name, n, seed=0, is_file=False):
-    """Return the counts of outcomes of `n` damages, and the damages with forbidden outcomes.
+    """Return the counts of outcomes of `n` damaged models, and the damages with forbidden outcomes.
 
     A damage is a flipped bit of a pickle or a forged file; the name of the forged array is
     reported.

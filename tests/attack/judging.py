@@ -12,7 +12,7 @@ LINES = "exceptions at lines of Python"
 ALLOCATIONS = "allocations that fail"
 WAYS = {LINES: (count_lines, interrupt), ALLOCATIONS: (count_allocations, fail_allocation)}
 
-# The approximate largest number of lines or allocations of a call that are attacked.
+# Of a call, fewer than twice this number of lines or allocations are attacked.
 MOST = 5000
 
 
@@ -35,9 +35,10 @@ class Judge:
     go_on
         A function that lets a model learn more samples.
     every
-        The step between attacked lines. The step between attacked allocations is about an eighth of
-        `every`. The environment variable `ATTACK_EVERY` is used instead if it is smaller; the value
-        1 attacks all lines and allocations.
+        The step between attacked lines. The step between attacked allocations is about an
+        eighth of `every`. The environment variable `ATTACK_EVERY` is used instead if it is
+        smaller; the value 1 attacks all lines and allocations of calls with fewer than 10,000
+        of them.
 
     """
 
@@ -63,7 +64,7 @@ class Judge:
         return self._attack(state, call, ALLOCATIONS, 1 + self.every // 8)
 
     def _attack(self, state, call, what, every, between=()):
-        """Let a call fail at some lines or allocations; `between` has calls for a part of it."""
+        """Let a call fail at some lines or allocations; calls in `between` do parts of its work."""
         count, strike = WAYS[what]
         # The first call compiles or loads kernels, and is not attacked.
         call(pickle.loads(state))
@@ -73,8 +74,8 @@ class Judge:
         n = count(lambda: call(models[-1]))
         expected = [self.looks(model) for model in models]
         futures = [self._future(model) for model in models]
-        # Between 8 and about `MOST` evenly spaced lines or allocations are attacked, or all of them
-        # if there are fewer than 8.
+        # At least 8 and fewer than 2 * `MOST` evenly spaced lines or allocations are attacked, or
+        # all of them if there are fewer than 8.
         every = max(1, min(every, n // 8), n // MOST)
         found, n_struck = set(), 0
         for k in range(1 + n % every, n + 1, every):

@@ -101,7 +101,7 @@ def learns(x, label=None, w=None):
 
 
 def forest(kind, n, n_labels=3, changes_at=None, levels=False, wild=(), **params):
-    """Return a forest that has learned `n` samples.
+    """Return a model that has learned `n` samples.
 
     From sample `changes_at` on, the features have other units; with `levels` there is also a
     categorical feature. The samples in `wild` have huge targets.
@@ -426,7 +426,7 @@ HAPPENINGS = {
 
 @functools.cache
 def happening(kind, name):
-    """Return the pickle of a forest one sample before an event, and the call that causes it."""
+    """Return the pickle of a model one sample before an event, and the call that causes it."""
     happens, params = HAPPENINGS[kind][name]
     model, before = forest(kind, 100, **params), None
     for i, sample in enumerate(_pool(3)[100:], 100):
@@ -440,7 +440,7 @@ def happening(kind, name):
     raise AssertionError(f"{name}: the event has not happened")
 
 
-# Attributes and methods that read a forest, and the arguments of the methods.
+# Attributes and methods that read a model, and the arguments of the methods.
 
 OF_X = ["predict_one", "raw_scores_one", "log_density_one", "debug_one", "explain_one"]
 OF_FRAME = ["transform_many", "predict_many", "predict_proba_many", "score_many", "surprise_many"]
@@ -457,7 +457,7 @@ READINGS = dict.fromkeys([*OF_X, "decision_one"], (X,)) | {
 
 
 def read(model, name):
-    """Call a reading method of a forest, or read an attribute."""
+    """Call a reading method of a model, or read an attribute."""
     found = getattr(model, name)
     if callable(found):
         found(*READINGS[name])

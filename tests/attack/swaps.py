@@ -30,7 +30,7 @@ BAD = (bitflips.MEMORY, *bitflips.BAD_OF_FILES)
 
 
 def larger(model):
-    """Return a new model with larger integer arguments, even in its maps and detectors."""
+    """Return a new model with larger integer arguments, also in its maps and detectors."""
     found = {name: getattr(model, name) for name in model._get_params()}
     for name, value in found.items():
         if type(value) is int:

@@ -38,7 +38,7 @@ def library():
 
 
 class DeviceArray:
-    """An array of the simulated GPU, which only `get` copies, and which detects stray writes."""
+    """Array of the simulated GPU that detects stray writes; only `get` copies it to the host."""
 
     def __init__(self, shape, dtype, fill=UNSET):
         self.shape = (shape,) if isinstance(shape, int) else tuple(shape)

@@ -2,8 +2,8 @@
 //
 // This file defines the built-in names of CUDA, and `launch` runs a grid block by block. A block's
 // threads are fibers. A fiber runs until it waits at a barrier or for its partners in a shuffle. It
-// continues when all of them wait. The order of the threads can be chosen: some orders hide a
-// missing barrier, and others show it.
+// continues when all threads of the barrier or the shuffle wait. The order of the threads can be
+// chosen: some orders hide a missing barrier, and others show it.
 
 #include <ucontext.h>
 

@@ -22,7 +22,7 @@ def step_size(n, first, delay):
 class QuantileTracker:
     """Threshold that the share `level` of scores does not exceed (Gibbs and Candès, 2021).
 
-    Steps are in units of the standard deviation of the gradient.
+    Gradients are in units of their standard deviation.
     """
 
     def __init__(self, level, start, first, least=-math.inf):

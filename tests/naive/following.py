@@ -19,7 +19,7 @@ POINTS_PER_SAMPLE_AND_TREE = 4
 
 
 def width_of(column, fence):
-    """Return the width of a feature: its robust range, or its absolute value if it is constant."""
+    """Return the robust range of a feature, the absolute value of a constant, or else 1."""
     low, high = robust_range(column, fence)
     if math.isnan(low):
         return 1.0

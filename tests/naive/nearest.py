@@ -45,7 +45,7 @@ class Detector:
         return total * len(self.widths) / len(shared)
 
     def score(self, x, rest=REST):
-        """Return Equation (1) without the last terms, whose total weight is at most `rest`."""
+        """Return the expectation without the last terms, whose total weight is at most `rest`."""
         distances = sorted(found for y in self.held if (found := self.distance(x, y)) is not None)
         if not distances:
             return 0.0
