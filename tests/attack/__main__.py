@@ -33,7 +33,11 @@ def run(title, arguments, environment):
 
 def main():
     parser = argparse.ArgumentParser(prog="python -m tests.attack", description=__doc__)
-    parser.add_argument("--full", action="store_true", help="all lines, signals and bits")
+    parser.add_argument(
+        "--full",
+        action="store_true",
+        help="all lines of calls with fewer than 10,000, all signals and bits",
+    )
     full = parser.parse_args().full
     tally = Path(tempfile.mkdtemp()) / "tally"
     environment = {"ATTACK_TALLY": str(tally)}
