@@ -274,8 +274,8 @@ def _without(
         rows.append([name, len(samples), f"{own:.4g}", f"{less:.4g}", f"{change:+.1f}"])
     report.note(
         f"{loss.__name__[1:].replace('_', ' ').capitalize()} of {kind.__name__} with and without "
-        f"the drift detector, means over {seeds} seeds, with {N_TREES} trees. Targets and labels "
-        "are learned without a delay, also on `ahead`."
+        f"the drift detector, means over {seeds} seeds, with {N_TREES} trees. Labels and targets "
+        "are learned without a delay."
     )
     report.table(["stream", "n", "with", "without", "change, %"], rows)
 
