@@ -25,7 +25,7 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return an argument's `repr` and type for a message; omit a long `repr`."""
+    """Return an argument's `repr` and type for a message; omit a long or multiline `repr`."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
@@ -113,7 +113,7 @@ def check_missing(missing: Any) -> float:
 
 
 def check_ranges(ranges: Any, scale: bool) -> None:
-    """Raise an error unless `ranges` is None or a mapping from features to pairs (low, high)."""
+    """Raise an error unless `ranges` is None, or maps features to (low, high) with `scale`."""
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):
