@@ -17,7 +17,8 @@ from .values import Typed
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# No model draws both lifetimes and the samples that are stored, so these draws share a spawn key.
+# Draws of the detectors and the drift monitor: samples that enter, and numbers V of ranks. Models
+# with these draws draw no lifetimes, so both share a spawn key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Largest number of characters of an argument's `repr` in a message.

@@ -227,8 +227,8 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The logarithm of the density. The logarithm is infinite at the centre of a component with
-        scale 0 and positive weight.
+        The logarithm of the density: infinity at the centre of a component with scale 0 and
+        positive weight, and -infinity where the density is 0.
 
         """
         return float(scipy.special.logsumexp(self._log_terms(y)))
