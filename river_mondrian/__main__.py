@@ -1,4 +1,4 @@
-"""Command line: `python -m river_mondrian warmup` compiles the package's functions in advance."""
+"""Command line: `python -m river_mondrian warmup` compiles kernels before their first use."""
 
 import argparse
 import contextlib

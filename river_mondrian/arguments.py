@@ -17,7 +17,8 @@ from .values import Typed
 LIFETIME_DRAWS = 1
 DIRECTION_DRAWS = 2
 LEVEL_DRAWS = 3
-# No model draws both lifetimes and the samples that are stored, so these draws share a spawn key.
+# Draws of the detectors and the drift monitor: samples that enter, and numbers V of ranks. Models
+# with these draws draw no lifetimes, so both share a spawn key.
 ENTRY_DRAWS = LIFETIME_DRAWS
 
 # Largest number of characters of an argument's `repr` in a message.
@@ -25,7 +26,7 @@ LONGEST_TOLD = 80
 
 
 def told(value: Any) -> str:
-    """Return an argument's `repr` and type for a message; omit a long `repr`."""
+    """Return an argument's `repr` and type for a message; omit a long or multiline `repr`."""
     kind = type(value).__name__
     text = repr(value)
     return f"{text} ({kind})" if len(text) <= LONGEST_TOLD and "\n" not in text else f"a {kind}"
@@ -113,7 +114,7 @@ def check_missing(missing: Any) -> float:
 
 
 def check_ranges(ranges: Any, scale: bool) -> None:
-    """Raise an error unless `ranges` is None or a mapping from features to pairs (low, high)."""
+    """Raise an error unless `ranges` is None, or maps features to (low, high) with `scale`."""
     if ranges is None:
         return
     if not isinstance(ranges, Mapping):

@@ -80,8 +80,8 @@ def refuse(owner: object, what: str, value: Any, why: str) -> None:
 def check_types(owner: object, kinds: Mapping[str, Any]) -> None:
     """Raise an error if an attribute of a stored object is missing or has the wrong type.
 
-    A truth value is not accepted as an integer. NumPy numbers are accepted in place of Python
-    numbers.
+    A truth value is accepted only if `bool` is an allowed type. NumPy numbers are accepted in place
+    of Python numbers.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ def check_equal(owner: object, record: Any, **expected: int) -> None:
 def check_array(
     owner: object, what: str, array: NDArray[Any], dtype: Any, least: float, most: float
 ) -> None:
-    """Raise an error if an array has another type, or a number that is NaN or out of bounds."""
+    """Raise an error if an array's type is not `dtype`, or a number is NaN or out of bounds."""
     check_dtype(owner, what, array, dtype)
     if array.size == 0:
         return
@@ -149,7 +149,7 @@ def check_dtype(owner: object, what: str, array: Any, dtype: Any) -> None:
 def check_arrays(
     owner: object, arrays: Mapping[str, tuple[Any, ...]], held: Mapping[str, Any] | None = None
 ) -> None:
-    """Raise an error if an array of a stored object has another type, shape or range.
+    """Raise an error if a stored array has the wrong type or shape, or a number out of bounds.
 
     Parameters
     ----------

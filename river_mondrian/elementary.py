@@ -86,7 +86,8 @@ def logarithm(x: float) -> float:
 # Number of terms of the exponential series. The next term is below 1e-17 times the first term.
 _N_POWERS = 14
 _INVERSE_FACTORIALS = [1.0 / math.factorial(i) for i in range(_N_POWERS)]
-# Smallest exponent. For smaller x, exp(x) divided by a sum of many exponentials might be subnormal.
+# `exponential` raises smaller x to this number. Otherwise exp(x) divided by a sum of many
+# exponentials might be subnormal.
 _LEAST_LOG = -695.0
 _CONTRACT = ("contract",)
 

@@ -50,9 +50,9 @@ def read_frame(X: Any, features: FeatureIndex | None = None) -> Frame:
     Raises
     ------
     TypeError
-        If `X` is not a frame or an array, a value is neither a number nor a level, or a column
-        mixes numbers and levels. The same error is raised if a column contains levels but
-        `features` is None, or a known feature has the other type.
+        If `X` is not a frame or an array, a value is neither a number nor a level, or a new column
+        begins with a number and contains text. The same error is raised if a column contains
+        levels, but `features` is None or knows the column as numeric.
     ValueError
         If a column name occurs twice, a value is infinite or too large, or an array is not
         two-dimensional.

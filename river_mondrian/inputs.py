@@ -99,7 +99,7 @@ def as_dict(x: Any) -> dict[Any, Any]:
 
 
 def check_names(names: Iterable[Hashable]) -> None:
-    """Raise an error if a feature's name is missing, such as NaN, which a dict may not find."""
+    """Raise an error if a name is a missing value, such as NaN, which a dict may not find."""
     for name in names:
         if type(name) is not str and not _equals_itself(name):
             raise ValueError(f"the name of a feature must not be missing, got {name!r}")

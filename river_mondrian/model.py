@@ -237,8 +237,8 @@ class Model(ClonesWhole):
 
         `warmup` makes a model learn about 500 single samples and an array of samples, and predict.
         `warmup` also pickles and loads the model. Other kernels are compiled at their first use,
-        for example for weights other than 1, `forget_one`, strings, truth values, text,
-        `explain_one`, `feature_importances`, pictures and `gram`.
+        for example for weights other than 1, `forget_one`, categories (strings and truth values),
+        text, `explain_one`, `feature_importances`, pictures and `gram`.
 
         Numba compiles in one thread at a time. To compile several classes in several processes, use
         `python -m river_mondrian warmup --jobs N`.

@@ -179,8 +179,8 @@ class PredictiveDistribution:
     def mode(self) -> float:
         """Mode: the local maximum of the density that is reached from the most likely centre.
 
-        If there are components of scale 0, the mode is the centre with the largest weight among
-        these components.
+        If components of scale 0 have positive weight, the mode is the centre of the component with
+        the largest weight among them. If all centres are equal, the mode is this centre.
         """
         if (self.centres == self.centres[0]).all():
             return float(self.centres[0])
@@ -227,8 +227,8 @@ class PredictiveDistribution:
 
         Returns
         -------
-        The logarithm of the density. The logarithm is infinite at the centre of a component with
-        scale 0 and positive weight.
+        The logarithm of the density: infinity at the centre of a component with scale 0 and
+        positive weight, and -infinity where the density is 0.
 
         """
         return float(scipy.special.logsumexp(self._log_terms(y)))
@@ -368,7 +368,7 @@ class PredictiveDistribution:
         Returns
         -------
         The integral of (F(x) - 1{x >= y})^2 over x, with the distribution function F, in units of
-        the target.
+        the target. The score is infinite if a scale is infinite.
 
         Notes
         -----

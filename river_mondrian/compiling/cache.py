@@ -57,8 +57,8 @@ PREFIX = "river_mondrian:"
 class CodeCache:
     """The compiled code of a package.
 
-    The constructor reads the sources, before the modules with functions are imported. The call of
-    the first function determines the folder.
+    The constructor reads the sources, before the modules with functions are imported. The first
+    access to `folder` determines the folder.
 
     Parameters
     ----------

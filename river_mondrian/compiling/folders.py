@@ -35,8 +35,8 @@ def find(package: str, key_of: Callable[[Path], str]) -> Path | None:
 
     `key_of` returns the key of the package's sources (`Sources.key`).
 
-    Missing folders are created, except for the user's home, and old folders are then removed. The
-    returned folder may be read-only, as in a container image.
+    Missing folders are created, except for the user's home. If the returned folder is new, old
+    folders are removed. An existing folder may be read-only, as in a container image.
 
     Warns
     -----

@@ -81,7 +81,7 @@ def _taken(function: Any, classes: dict[str, type[Any]]) -> tuple[Any, ...]:
 
 
 def cold(function: F) -> F:
-    """Mark a function that runs rarely, to compile it faster to slower code."""
+    """Mark a function that runs rarely, so that it compiles faster, but to slower code."""
     function.is_cold = True
     return function
 

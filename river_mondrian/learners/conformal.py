@@ -384,7 +384,8 @@ def learn(m: Monitor, y_kind: int, y: float, filled_y: float, n_new: int) -> int
     """Learn the next sample, with `n_new` features that the reference lacks.
 
     `y` is a target, or the number of a label in the reference; `filled_y` is y for the next
-    reference. Return DONE. If an input is too large, return its index and change nothing.
+    reference. Return DONE. If an input is too large while the monitor watches for a change, return
+    the input's index and change nothing. In other phases, the caller checks the inputs.
     """
     for j in range(m.n_inputs if m.phase == WATCHING else 0):
         if m.n_levels[j] == 0 and abs(m.vector[j]) > LARGEST:

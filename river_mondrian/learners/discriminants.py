@@ -1,6 +1,6 @@
 """Linear discriminants, which predict a sample's class with linear functions.
 
-The three discriminants are two softmax regressions on standardized inputs and naive Bayes. One
+The three discriminants are naive Bayes and two softmax regressions on standardized inputs. One
 regression takes small steps, and the other takes large steps. AdaGrad trains both regressions
 (Duchi, Hazan and Singer 2011), with one sum of squared gradients for all weights of a regression.
 Naive Bayes assumes normally distributed inputs with the same variances in all classes. So the
@@ -123,7 +123,7 @@ LEVEL_PRIOR = 1.0
 
 
 class LinearDiscriminantsRecord(Record):
-    """Two softmax regressions and a naive Bayes classifier on standardized inputs.
+    """A naive Bayes classifier, and two softmax regressions on standardized inputs.
 
     Arrays over the inputs have rows of length `columns`. Column 0 has intercepts or total weights
     of samples, and column i belongs to input i - 1. Arrays over classes and inputs have a row for

@@ -29,7 +29,7 @@ from .learned import Learned
 # Bound on the number of classes, and on the number of experts.
 LARGEST_WIDTH = 1 << 25
 
-# Smallest probability that an expert may predict, times the number of classes.
+# `combine` raises smaller probabilities of experts to FLOOR divided by the number of classes.
 FLOOR = 1e-4
 # Fraction by which the largest weight of a sample (`largest_weight`) decays at each sample.
 FADING = 0.001

@@ -42,8 +42,7 @@ N_NEAREST = 7
 # every part of the model.
 MOST_VALUES = 64_000
 MOST_INPUTS = 64
-# With a limit on the model's bytes, the model also stores at most one value for this number of
-# bytes.
+# If the model's memory is limited, at most one value is stored per VALUES_SHARE bytes of the limit.
 VALUES_SHARE = 32
 # Constants of the votes (module docstring), and a distance that is added to avoid a division by 0.
 SOFTENED = 1e-3

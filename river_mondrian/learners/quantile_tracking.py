@@ -260,7 +260,7 @@ def least_of(odds: Odds, coverage: float, exact: bool) -> float:
 def set_of(predicted: Classes, coverage: float, by_class: bool, exact: bool) -> set[Hashable]:
     """Return the set of classes for a coverage.
 
-    With known classes, only an exact set may be empty.
+    If the model knows at least one class, only an exact set may be empty.
     """
     probabilities, odds = predicted.probabilities, predicted.odds
     names = probabilities if by_class else (None,)

@@ -114,7 +114,7 @@ SMALLEST_TABLE = 64
 
 @dataclass
 class CellView(reading.NodeView):
-    """A node with its `cell` (see `CellNode`): with one lifetime, the column of a leaf's cell."""
+    """A node with its `cell` (see `CellNode`). With one lifetime, a leaf's `cell` is its column."""
 
     cell: int
 

@@ -224,8 +224,8 @@ DENSITY = 3
 RANK = 4
 N_READINGS = 5
 
-# Least number of samples in the trees for scores to be stored, unless the window is full. Among
-# fewer samples, every sample would be anomalous.
+# Scores are stored if the trees hold at least this number of samples, or if the window is full.
+# Among fewer samples, every sample would be anomalous.
 LEAST_HELD = 32
 
 # DENSITY is the share of samples in the cell at this lifetime. The expected share of the samples in

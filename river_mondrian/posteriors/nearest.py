@@ -374,10 +374,11 @@ def _learn(table: NeighborTableRecord, is_noted: bool) -> int:
 
 @kernel
 def learn_one(table: NeighborTableRecord) -> int:
-    """Learn the next sample, and store the sample's score before learning.
+    """Learn the next sample, and store the score that the sample had before learning.
 
-    The first samples' scores are not stored. Returns DONE, or the index of an input that is too
-    large. If an input is too large, nothing changes.
+    No score is stored while fewer than `LEAST_HELD` samples, and fewer than `capacity`, are held.
+    Returns DONE, or the index of an input that is too large. If an input is too large, nothing
+    changes.
     """
     return _learn(table, _is_noted(table))
 

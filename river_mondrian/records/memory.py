@@ -32,7 +32,7 @@ def _keep(record: Record, memory: NDArray[np.uint8]) -> None:
 
 
 def owned(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the state of a pickle with writable arrays.
+    """Return an unpickled state with writable arrays.
 
     An unpickled array may be read-only, or may be in memory that other processes share.
     """

@@ -109,8 +109,8 @@ class Bounds:
     least, most
         The inclusive bounds.
     below
-        Name of a field or method of the record that all rows share. Its value is an exclusive upper
-        bound.
+        Name of a field or method of the record that all rows share. The value of this field or
+        method is an exclusive upper bound.
     when
         The rows with these bounds; None for all.
 
@@ -352,7 +352,7 @@ def _make_field(name: str, offset: int, hint: Any, option: Option) -> Field:
 
 
 def number_of(record: Record, what: int | str) -> int:
-    """Return `what` if it is a number, otherwise the record's field or method of this name."""
+    """Return `what` if it is a number, otherwise the value of the field or method `what`."""
     value = getattr(record, what) if isinstance(what, str) else what
     return int(value() if callable(value) else value)
 
