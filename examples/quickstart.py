@@ -84,7 +84,7 @@ def show_compiling(text):
 
 
 def compile_kernels(label):
-    """Compile and store the kernels of a model by a first run, and return its scores as text."""
+    """Run a model once, which compiles and stores its kernels; return the run's scores as text."""
     show_compiling(label)
     accuracy, log_loss, *_ = run(f"Bananas, {label}", models()[label], list(datasets.Bananas()))
     return f"Bananas, {label}: accuracy {accuracy:.4f}, log loss {log_loss:.4f}"

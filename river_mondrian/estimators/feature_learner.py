@@ -184,8 +184,8 @@ class FeatureLearner(Model, base.Estimator):
         for numbers, value in ((self._targets, target), (self._weights, weight)):
             if len(numbers) == n:
                 numbers.append(value)
-        # The map may share the pool and have stored the inputs. A repeated step may find that the
-        # pool has been dropped.
+        # If the map shares the pool, it may already have stored the inputs. A repeated step may
+        # find that the pool has been dropped.
         if self._pool is not None and len(self._pool) == self._first + n:
             self._pool.append(*self._features._reader.entries(values))
 

@@ -395,7 +395,10 @@ class RandomCutForest(forgetting.WindowForest, inspection.ScoringDetector):
     def _joined_rows(
         self, names: list[Hashable], columns: Floats
     ) -> tuple[list[Hashable], Floats, int]:
-        """Return a frame's rows as shingles, and the number of rows that lack a full shingle."""
+        """Return a frame's rows as shingles, with names and the number of missing rows.
+
+        The missing rows are the mappings that are still to come before the first full shingle.
+        """
         past = self._past_now()[::-1]
         every = [*names, *ordered({name for values in past for name in values} - {*names})]
         rows = np.full((len(past) + len(columns), len(every)), np.nan)

@@ -265,8 +265,8 @@ def save(
 def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any) -> Any:
     """Load a model that `save` has written.
 
-    With the same versions of packages on the same processor, the model predicts and continues to
-    learn like the saved model, bit for bit. Loading executes no code from the file.
+    With the same versions of packages, settings (such as `NUMBA_CPU_NAME`), processor and number of
+    cores, the model predicts and continues to learn like the saved model, bit for bit. Loading executes no code from the file.
 
     Parameters
     ----------
