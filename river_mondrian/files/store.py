@@ -266,7 +266,8 @@ def load(path: str | os.PathLike[str], *, with_extra: bool = False, **code: Any)
     """Load a model that `save` has written.
 
     With the same versions of packages, settings (such as `NUMBA_CPU_NAME`), processor and number of
-    cores, the model predicts and continues to learn like the saved model, bit for bit. Loading executes no code from the file.
+    cores, the model predicts and continues to learn like the saved model, bit for bit. Loading
+    executes no code from the file.
 
     Parameters
     ----------
