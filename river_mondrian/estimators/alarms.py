@@ -378,7 +378,8 @@ class Alarms(Model, base.AnomalyDetector):
 
         Samples are compared by each `NearestNeighborDetector` that has the features in their own
         units: alone, or in a pipeline after `compose.Select`. Without such a detector, a dismissal
-        has no effect. The latest 512 samples of incidents without an answer are kept, too.
+        prevents no later alarm. The latest 512 samples of incidents without an answer are kept,
+        too.
 
         Parameters
         ----------
