@@ -458,6 +458,26 @@ def test_dismissed_incidents_and_their_repetitions_leave_the_ranks_of_detectors(
         assert own.recent_scores == kept
 
 
+def test_a_late_dismissal_keeps_the_averages_of_the_next_incident():
+    """The load is high, and one hour later low. Shingles of 8 samples contain both incidents."""
+    day, rng = 288, np.random.default_rng(1)
+    values = nightly(day, 11, 11, 0.0, 0)[: 10 * day + 160]
+    values += rng.normal(0.0, 0.1, len(values))
+    values[10 * day + 100 :][:12] += 60.0
+    values[10 * day + 123 :][:12] -= 90.0
+    alarms = Alarms(period=day, budget=(9, day))
+    run(alarms, [{"load": value} for value in values.tolist()])
+    first, second = (one for one in alarms._alarms if one.alarm.sample > 10 * day)
+    assert first.ended < second.began < first.ended + 8
+
+    def n_ranked(incident):
+        return (alarms._table.means[0, incident.began - 1 : incident.ended] >= 0.0).sum()
+
+    assert n_ranked(first) == n_ranked(second) == 1
+    alarms.dismiss(first.alarm)
+    assert (n_ranked(first), n_ranked(second)) == (0, 1)
+
+
 def test_a_dismissed_change_that_lasts_becomes_usual():
     """Noise is larger from sample 900 on. The ranks keep most raw scores."""
     values = np.random.default_rng(52).normal(0.0, 1.0, 6000)

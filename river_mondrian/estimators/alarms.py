@@ -434,7 +434,7 @@ class Alarms(Model, base.AnomalyDetector):
                 table.waiting, table.dismissed = rows
 
             n, incident = int(table.course.n), alarms[place]
-            self._run_steps([keep, *self._removal(incident, table, incident.began, n)])
+            self._run_steps([keep, *self._removal(incident, alarms, table, incident.began, n)])
 
     def _removals(self, alarms: Incidents, table: Course, n: int) -> list[Callable[[], object]]:
         """Return the steps that remove samples of incidents after the sample n + 1 is learned."""
@@ -449,7 +449,7 @@ class Alarms(Model, base.AnomalyDetector):
                     steps.append(functools.partial(table.remove_means, one.began, n, self._most))
             elif one.runs or one.ended >= oldest:
                 first = one.began if one.alarm.sample == n + 1 else n + 1
-                steps += self._removal(one, table, first, n + 1)
+                steps += self._removal(one, alarms, table, first, n + 1)
         return steps
 
     def _longest(self) -> int:
@@ -457,31 +457,35 @@ class Alarms(Model, base.AnomalyDetector):
         return max(getattr(final_of(view), "shingle", 1) for view in self._views)
 
     def _removal(
-        self, incident: Incident, table: Course, first: int, n: int
+        self, incident: Incident, incidents: Incidents, table: Course, first: int, n: int
     ) -> list[Callable[[], object]]:
         """Return the step that removes an answered incident's samples from `first` on, or none."""
         last = incident.last(n)
-        if incident.answer != inc.CONFIRMED:
-            # Dismissed samples that are frequent are usual, so they stay.
-            room = int(LARGEST_SHARE * min(n, self._window) - table.course.n_removed)
-            if room <= 0:
-                return []
-            last = min(last, first + room - 1)
-        return [functools.partial(self._remove, incident, first, last)]
+        if incident.answer == inc.CONFIRMED:
+            return [functools.partial(self._remove, incident, first, last, last)]
+        # Dismissed samples that are frequent are usual, so they stay.
+        room = int(LARGEST_SHARE * min(n, self._window) - table.course.n_removed)
+        if room <= 0:
+            return []
+        # The shingles after the incident contain its samples, but may belong to the next incident.
+        later = [one.began - 1 for one in incidents if one.began > last]
+        last_mean = min([last + self._longest() - 1, first + room - 1, n, *later])
+        last = min(last, first + room - 1)
+        return [functools.partial(self._remove, incident, first, last, last_mean)]
 
-    def _remove(self, incident: Incident, first: int, last: int) -> None:
+    def _remove(self, incident: Incident, first: int, last: int, last_mean: int) -> None:
         """Remove an answered incident's samples from `first` to `last`.
 
-        Confirmed samples are removed from averages, ranges and stores. The values of dismissed
-        samples are normal, so these samples are removed only from averages and from ranks.
+        Averages of a dismissed incident are removed up to the sample `last_mean`. Confirmed samples
+        are removed from averages, ranges and stores. The values of dismissed samples are normal, so
+        these samples are removed only from averages and from ranks.
         """
         n, table = int(self._table.course.n), self._table
         is_confirmed = incident.answer == inc.CONFIRMED
         if is_confirmed:
             table.remove(incident.began, first, last, not incident.runs)
         else:
-            # The shingles after the incident contain samples of the incident.
-            table.remove_means(first, min(last + self._longest() - 1, n))
+            table.remove_means(first, last_mean)
         for view in self._views:
             own = final_of(view)
             if not isinstance(own, NearestNeighborDetector):
